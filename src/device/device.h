@@ -1,0 +1,85 @@
+// Device, Stream and Event: where memory lives and in which order work runs. One interface; files with the suffix _cpu
+// or _cuda implement it. What runs is not known here: that is kernels/.
+//
+// The CPU device runs work at once on the calling thread and its pool, so its streams are always idle when a call
+// returns; callers still record and wait, because the same code drives a GPU. Recorded graphs come with the first device
+// that has them.
+#ifndef ASHLAR_DEVICE_DEVICE_H_
+#define ASHLAR_DEVICE_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "device/thread_pool.h"
+#include "tensor/buffer.h"
+
+namespace ashlar {
+
+enum class Backend : uint8_t { kCpu, kCuda };
+constexpr int kBackendCount = 2;
+std::string_view backend_name(Backend backend);
+
+class Device;
+class Stream;
+
+// What an operation tells whoever watches a stream; bytes and flops are the least it must move and compute.
+struct OpEvent {
+  std::string_view name;
+  int64_t bytes = 0;
+  int64_t flops = 0;
+};
+
+// Watches the operations of one stream (trace/). Called on the thread that issues work.
+class StreamObserver {
+ public:
+  virtual ~StreamObserver() = default;
+  virtual void op_begin(Stream& stream, const OpEvent& event) = 0;
+  virtual void op_end(Stream& stream, const OpEvent& event) = 0;
+};
+
+// A point in a stream's order.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual bool done() = 0;    // does not wait
+  virtual Status wait() = 0;  // waits on the host; reports a device failure
+};
+
+// Work runs in the order it was issued. Used by one thread at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual Device& device() = 0;
+  virtual Status synchronize() = 0;
+  virtual std::unique_ptr<Event> record() = 0;
+
+  StreamObserver* observer() const { return observer_; }
+  void set_observer(StreamObserver* observer) { observer_ = observer; }
+
+ private:
+  StreamObserver* observer_ = nullptr;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual Backend backend() const = 0;
+  virtual std::string name() const = 0;  // for people: "cpu: 2 threads, avx3"
+  // At least 64-byte aligned, contents undefined. Fails with kResourceExhausted.
+  virtual Result<Buffer> allocate(size_t bytes) = 0;
+  virtual std::unique_ptr<Stream> new_stream() = 0;
+  // Copies bytes between host memory and memory of this device, or within it, in stream order. No overlap.
+  virtual void copy(Stream& stream, void* to, const void* from, size_t bytes) = 0;
+  // The worker threads of a CPU device; nullptr elsewhere.
+  virtual ThreadPool* thread_pool() { return nullptr; }
+};
+
+// threads = 0 takes one thread a core this process may use.
+std::unique_ptr<Device> new_cpu_device(int threads);
+
+}  // namespace ashlar
+
+#endif  // ASHLAR_DEVICE_DEVICE_H_
