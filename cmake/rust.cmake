@@ -1,0 +1,30 @@
+# The Rust part of src/text: one static library with a C ABI, built by cargo from its lock file.
+# Its target folder is build/rust, shared by all presets: sanitizer builds reuse the same archive.
+set(ASHLAR_RUST_DIR ${CMAKE_SOURCE_DIR}/src/text/rust)
+set(ASHLAR_RUST_TARGET_DIR ${CMAKE_SOURCE_DIR}/build/rust CACHE PATH "Folder that cargo builds into")
+add_library(ashlar_rust INTERFACE)
+
+if(EXISTS ${ASHLAR_RUST_DIR}/Cargo.lock)
+  find_program(ASHLAR_CARGO cargo HINTS $ENV{HOME}/.cargo/bin)
+  if(NOT ASHLAR_CARGO)
+    message(FATAL_ERROR "cargo is missing. `./do setup` installs it or says how to get it.")
+  endif()
+  set(archive ${ASHLAR_RUST_TARGET_DIR}/release/libashlar_text.a)
+  set(stamp ${CMAKE_BINARY_DIR}/rust.stamp)
+  file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS ${ASHLAR_RUST_DIR}/src/*.rs)
+  # The stamp is the output that ninja compares: cargo leaves the archive's time alone when nothing
+  # changed, and ninja would otherwise call it again each time.
+  add_custom_command(
+    OUTPUT ${stamp}
+    BYPRODUCTS ${archive}
+    COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${ASHLAR_RUST_TARGET_DIR}
+            ${ASHLAR_CARGO} build --release --locked --quiet
+            --manifest-path ${ASHLAR_RUST_DIR}/Cargo.toml
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${rust_sources} ${ASHLAR_RUST_DIR}/Cargo.toml ${ASHLAR_RUST_DIR}/Cargo.lock
+    COMMENT "Building the Rust part (tokenizers, chat templates, grammars)"
+    USES_TERMINAL VERBATIM)
+  add_custom_target(ashlar_rust_archive DEPENDS ${stamp})
+  add_dependencies(ashlar_rust ashlar_rust_archive)
+  target_link_libraries(ashlar_rust INTERFACE ${archive} ${CMAKE_DL_LIBS} m)
+endif()

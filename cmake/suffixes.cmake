@@ -1,0 +1,31 @@
+# Backends and instruction sets are chosen by file suffix, never by the preprocessor. This file is the
+# one table of suffixes: which are switched off, and which flags the others add.
+
+# ashlar_drop_suffixes(<list variable>) removes the sources whose backend is switched off.
+function(ashlar_drop_suffixes variable)
+  set(sources ${${variable}})
+  if(NOT ASHLAR_CUDA)
+    list(FILTER sources EXCLUDE REGEX "_cuda(_sm[0-9]+a?)?(_test)?\\.(cc|cu)$")
+  endif()
+  if(NOT ASHLAR_NCCL)
+    list(FILTER sources EXCLUDE REGEX "_nccl(_test)?\\.cc$")
+  endif()
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+set(avx512 "-mavx512f;-mavx512bw;-mavx512cd;-mavx512dq;-mavx512vl")
+set(ashlar_suffix_vnni "${avx512};-mavx512vnni")
+set(ashlar_suffix_bf16 "${avx512};-mavx512bf16")
+set(ashlar_suffix_amx "${avx512};-mavx512vnni;-mavx512bf16;-mamx-tile;-mamx-int8;-mamx-bf16")
+
+# ashlar_apply_suffix_flags(<sources...>) gives name_cpu_<suffix>.cc the flags of its instruction set.
+function(ashlar_apply_suffix_flags)
+  foreach(suffix vnni bf16 amx)
+    set(matching ${ARGN})
+    list(FILTER matching INCLUDE REGEX "_cpu_${suffix}\\.cc$")
+    if(matching)
+      set_source_files_properties(${matching} PROPERTIES
+        COMPILE_OPTIONS "${ashlar_suffix_${suffix}}")
+    endif()
+  endforeach()
+endfunction()
