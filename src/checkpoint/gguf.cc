@@ -116,11 +116,11 @@ class GgufParser {
       GgufEntry entry;
       if (!reader_.read_string(entry.key)) return ends_inside(fmt::format("the name of key {}", i));
       if (entry.key.empty() || entry.key.size() > kMaxKeyBytes || !is_printable_ascii(entry.key)) {
-        return corrupt("key {} has a bad name: {} ({} bytes)", i, quoted(entry.key),
+        return corrupt("key {} has a bad name: {} ({} bytes)", i, quote_name(entry.key),
                        entry.key.size());
       }
       uint32_t type = 0;
-      if (!reader_.read(type)) return ends_inside(fmt::format("key {}", quoted(entry.key)));
+      if (!reader_.read(type)) return ends_inside(fmt::format("key {}", quote_name(entry.key)));
       entry.value.type_ = static_cast<GgufType>(type);
       entry.value.element_type_ = entry.value.type_;
       ASHLAR_TRY(read_value(entry.key, type, entry.value));
@@ -132,16 +132,16 @@ class GgufParser {
   Status read_value(std::string_view key, uint32_t type, GgufValue& value) {
     if (value.type_ == GgufType::kString) {
       if (!reader_.read_string(value.string_) || value.string_.size() > kMaxStringBytes) {
-        return ends_inside(fmt::format("the string of key {}", quoted(key)));
+        return ends_inside(fmt::format("the string of key {}", quote_name(key)));
       }
       return {};
     }
     if (value.type_ == GgufType::kArray) return read_array(key, value);
     const size_t bytes = number_bytes(value.type_);
-    if (bytes == 0) return corrupt("key {} has the unknown type {}", quoted(key), type);
-    if (!reader_.take(bytes, value.raw_)) return ends_inside(fmt::format("key {}", quoted(key)));
+    if (bytes == 0) return corrupt("key {} has the unknown type {}", quote_name(key), type);
+    if (!reader_.take(bytes, value.raw_)) return ends_inside(fmt::format("key {}", quote_name(key)));
     if (value.type_ == GgufType::kBool && !are_bools(value.raw_)) {
-      return corrupt("key {} is a bool that is neither 0 nor 1", quoted(key));
+      return corrupt("key {} is a bool that is neither 0 nor 1", quote_name(key));
     }
     return {};
   }
@@ -150,28 +150,28 @@ class GgufParser {
     uint32_t type = 0;
     uint64_t count = 0;
     if (!reader_.read(type) || !reader_.read(count)) {
-      return ends_inside(fmt::format("the array of key {}", quoted(key)));
+      return ends_inside(fmt::format("the array of key {}", quote_name(key)));
     }
     value.element_type_ = static_cast<GgufType>(type);
     if (value.element_type_ == GgufType::kArray) {
-      return unsupported("key {} is an array of arrays", quoted(key));
+      return unsupported("key {} is an array of arrays", quote_name(key));
     }
     const bool strings = value.element_type_ == GgufType::kString;
     const size_t element_bytes = strings ? sizeof(uint64_t) : number_bytes(value.element_type_);
     if (element_bytes == 0) {
-      return corrupt("key {} is an array of the unknown type {}", quoted(key), type);
+      return corrupt("key {} is an array of the unknown type {}", quote_name(key), type);
     }
     if (count > kMaxArrayElements || count > reader_.remaining() / element_bytes) {
-      return corrupt("key {} announces {} elements, more than the file can hold", quoted(key),
+      return corrupt("key {} announces {} elements, more than the file can hold", quote_name(key),
                      count);
     }
     value.count_ = static_cast<size_t>(count);
     if (strings) return read_strings(key, value);
     if (!reader_.take(count * element_bytes, value.raw_)) {
-      return ends_inside(fmt::format("the array of key {}", quoted(key)));
+      return ends_inside(fmt::format("the array of key {}", quote_name(key)));
     }
     if (value.element_type_ == GgufType::kBool && !are_bools(value.raw_)) {
-      return corrupt("key {} has a bool that is neither 0 nor 1", quoted(key));
+      return corrupt("key {} has a bool that is neither 0 nor 1", quote_name(key));
     }
     return {};
   }
@@ -180,12 +180,12 @@ class GgufParser {
     array_strings_ += value.count_;
     if (array_strings_ > kMaxArrayStrings) {
       return unsupported("key {} brings the strings in arrays to {}; at most {} are read",
-                         quoted(key), array_strings_, kMaxArrayStrings);
+                         quote_name(key), array_strings_, kMaxArrayStrings);
     }
     auto strings = std::make_shared<std::vector<std::string_view>>(value.count_);
     for (size_t i = 0; i < value.count_; ++i) {
       if (!reader_.read_string((*strings)[i]) || (*strings)[i].size() > kMaxStringBytes) {
-        return ends_inside(fmt::format("string {} of key {}", i, quoted(key)));
+        return ends_inside(fmt::format("string {} of key {}", i, quote_name(key)));
       }
     }
     value.strings_ = std::move(strings);
@@ -201,7 +201,7 @@ class GgufParser {
     for (size_t i = 1; i < entries.size(); ++i) {
       const std::string_view key = entries[file_.sorted_[i]].key;
       if (entries[file_.sorted_[i - 1]].key == key) {
-        return corrupt("key {} occurs twice", quoted(key));
+        return corrupt("key {} occurs twice", quote_name(key));
       }
     }
     if (const GgufValue* alignment = file_.find("general.alignment")) {
@@ -234,15 +234,15 @@ class GgufParser {
       uint32_t type = 0;
       uint64_t offset = 0;
       if (!reader_.read(type) || !reader_.read(offset)) {
-        return ends_inside(fmt::format("the description of tensor {}", quoted(tensor.name)));
+        return ends_inside(fmt::format("the description of tensor {}", quote_name(tensor.name)));
       }
       offsets_.push_back(offset);
       if (const StorageInfo* info = find_storage_by_ggml_id(type)) {
         tensor.type = info->type;
       } else if (const std::string_view name = ggml_type_name(type); name.empty()) {
-        return corrupt("tensor {} has the unknown type {}", quoted(tensor.name), type);
+        return corrupt("tensor {} has the unknown type {}", quote_name(tensor.name), type);
       } else if (refused++ == 0) {
-        first_refused = fmt::format("tensor {} has type {}", quoted(tensor.name), name);
+        first_refused = fmt::format("tensor {} has type {}", quote_name(tensor.name), name);
       }
       file_.tensors_.push_back(std::move(tensor));
     }
@@ -257,25 +257,25 @@ class GgufParser {
     }
     if (tensor.name.empty() || tensor.name.size() > kMaxTensorNameBytes ||
         !is_printable_ascii(tensor.name)) {
-      return corrupt("tensor {} has a bad name: {} ({} bytes)", index, quoted(tensor.name),
+      return corrupt("tensor {} has a bad name: {} ({} bytes)", index, quote_name(tensor.name),
                      tensor.name.size());
     }
     uint32_t axes = 0;
     if (!reader_.read(axes)) {
-      return ends_inside(fmt::format("the description of tensor {}", quoted(tensor.name)));
+      return ends_inside(fmt::format("the description of tensor {}", quote_name(tensor.name)));
     }
     if (axes == 0 || axes > kMaxAxes) {
-      return corrupt("tensor {} has {} axes; 1 to {} are allowed", quoted(tensor.name), axes,
+      return corrupt("tensor {} has {} axes; 1 to {} are allowed", quote_name(tensor.name), axes,
                      kMaxAxes);
     }
     tensor.shape.resize(axes);
     for (uint32_t axis = 0; axis < axes; ++axis) {
       int64_t extent = 0;
       if (!reader_.read(extent)) {
-        return ends_inside(fmt::format("the description of tensor {}", quoted(tensor.name)));
+        return ends_inside(fmt::format("the description of tensor {}", quote_name(tensor.name)));
       }
       if (extent <= 0) {
-        return corrupt("tensor {} has the extent {} on axis {}", quoted(tensor.name),
+        return corrupt("tensor {} has the extent {} on axis {}", quote_name(tensor.name),
                        static_cast<uint64_t>(extent), axis);
       }
       tensor.shape[axes - 1 - axis] = extent;
@@ -295,16 +295,16 @@ class GgufParser {
       const std::optional<int64_t> bytes = tensor_bytes(tensor.type, tensor.shape);
       if (!bytes) {
         return corrupt("tensor {} of shape [{}] has no valid size as {} (blocks of {})",
-                       quoted(tensor.name), fmt::join(tensor.shape, " "),
+                       quote_name(tensor.name), fmt::join(tensor.shape, " "),
                        storage_name(tensor.type), storage_info(tensor.type).block_elements);
       }
       if (offsets_[i] != static_cast<uint64_t>(next)) {
         return corrupt("tensor {} is at offset {} where {} was expected (a gap or an overlap)",
-                       quoted(tensor.name), offsets_[i], next);
+                       quote_name(tensor.name), offsets_[i], next);
       }
       if (data_start + next > file_bytes || *bytes > file_bytes - data_start - next) {
         return corrupt("tensor {} of {} bytes at {} ends past the end of the file ({} bytes)",
-                       quoted(tensor.name), *bytes, data_start + next, file_bytes);
+                       quote_name(tensor.name), *bytes, data_start + next, file_bytes);
       }
       tensor.bytes = bytes_.subspan(static_cast<size_t>(data_start + next),
                                     static_cast<size_t>(*bytes));
@@ -319,7 +319,7 @@ class GgufParser {
     for (const GgufTensor& tensor : file_.tensors_) names.push_back(tensor.name);
     std::sort(names.begin(), names.end());
     const auto twice = std::adjacent_find(names.begin(), names.end());
-    if (twice != names.end()) return corrupt("tensor {} occurs twice", quoted(*twice));
+    if (twice != names.end()) return corrupt("tensor {} occurs twice", quote_name(*twice));
     return {};
   }
 

@@ -115,7 +115,7 @@ std::optional<std::vector<bool>> GgufValue::as_bools() const {
 
 std::string GgufValue::describe() const {
   if (is_array()) return fmt::format("array of {} {}", count_, gguf_type_name(element_type_));
-  if (type_ == GgufType::kString) return fmt::format("string {}", quoted(string_));
+  if (type_ == GgufType::kString) return fmt::format("string {}", quote_name(string_));
   if (type_ == GgufType::kBool) return fmt::format("bool {}", *as_bool());
   if (type_ == GgufType::kU64) return fmt::format("u64 {}", load<uint64_t>(raw_, 0));
   if (const std::optional<int64_t> integer = as_integer()) {

@@ -17,7 +17,7 @@ inline bool is_printable_ascii(std::string_view text) {
   return true;
 }
 
-inline std::string quoted(std::string_view text, size_t max_bytes = 100) {
+inline std::string quote_name(std::string_view text, size_t max_bytes = 100) {
   std::string out = "\"";
   for (const char c : text.substr(0, max_bytes)) {
     if (c >= 0x20 && c <= 0x7e && c != '"' && c != '\\') {
