@@ -1,0 +1,25 @@
+// How a failure leaves the program: one line on stderr and an exit code.
+// The mapping from error codes to exit codes is here and nowhere else.
+#include <cstdio>
+
+#include "verbs.h"
+
+namespace ashlar {
+
+std::string_view version() { return ASHLAR_VERSION; }
+
+int report(const Error& error) {
+  std::fflush(stdout);
+  fmt::print(stderr, "ashlar: {}\n", error.message);
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kOutOfRange:
+      return 2;
+    case ErrorCode::kCancelled:
+      return 130;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace ashlar

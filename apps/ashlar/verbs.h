@@ -1,0 +1,28 @@
+// The verbs of the program, one file each. A verb takes the words after its name and returns the process's exit code.
+//
+// Exit codes: 0 done; 1 failed; 2 the command line or the request was wrong; 130 interrupted.
+#ifndef ASHLAR_APPS_VERBS_H_
+#define ASHLAR_APPS_VERBS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ashlar {
+
+using Words = std::vector<std::string>;
+
+int run_verb(const Words& words);
+int inspect_verb(const Words& words);
+int docs_verb(const Words& words);
+
+std::string_view version();
+
+// Prints "ashlar: message" to stderr and gives the exit code that fits.
+int report(const Error& error);
+
+}  // namespace ashlar
+
+#endif  // ASHLAR_APPS_VERBS_H_
