@@ -60,6 +60,9 @@ class OptionFields {
   OptionField& add(std::string name, T& field, std::string text) {
     return add(std::move(name), OptionTarget(&field), std::move(text));
   }
+  void append(const OptionFields& other) {
+    fields_.insert(fields_.end(), other.fields_.begin(), other.fields_.end());
+  }
   std::vector<OptionField>& list() { return fields_; }
   const std::vector<OptionField>& list() const { return fields_; }
 
