@@ -7,7 +7,6 @@
 #ifndef ASHLAR_CHECKPOINT_CHECKPOINT_H_
 #define ASHLAR_CHECKPOINT_CHECKPOINT_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,7 +27,7 @@ struct StoredTensor {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"
   StorageType type = StorageType::kF32;
   std::vector<int64_t> shape;       // [N K], outermost first; may be empty (one element)
-  const std::byte* data = nullptr;  // in the mapping; aligned to the elements only where the file is
+  const std::byte* data = nullptr;  // plain numbers are aligned to their size; GGML blocks are not aligned inside
   size_t bytes = 0;
   std::string file;  // where it lies, for messages
 
@@ -69,7 +68,8 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  const std::string& path() const;  // the folder or file that was opened
+  const std::string& path() const;       // the folder or file that was opened
+  const std::string& container() const;  // "GGUF 3", "safetensors"
 
   const std::vector<StoredTensor>& tensors() const;  // in file order
   const StoredTensor* find(std::string_view name) const;
@@ -100,7 +100,6 @@ class Checkpoint {
 
  private:
   friend class TensorGroup;
-  friend class CheckpointBuilder;
   struct Data;
   explicit Checkpoint(std::unique_ptr<Data> data);
   std::unique_ptr<Data> data_;
