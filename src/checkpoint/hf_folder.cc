@@ -21,7 +21,7 @@ constexpr size_t kMaxShards = 10'000;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-bool exists(const fs::path& path) {
+bool path_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -97,7 +97,7 @@ Status read_shards(const fs::path& folder, CheckpointContents& contents) {
 }  // namespace
 
 bool is_hf_folder(const std::string& folder) {
-  return exists(fs::path(folder) / kSingleFile) || exists(fs::path(folder) / kIndexFile);
+  return path_exists(fs::path(folder) / kSingleFile) || path_exists(fs::path(folder) / kIndexFile);
 }
 
 Result<CheckpointContents> read_hf_folder(const std::string& folder) {
@@ -109,11 +109,11 @@ Result<CheckpointContents> read_hf_folder(const std::string& folder) {
   contents.config_name = (root / "config.json").string();
   ASHLAR_ASSIGN(contents.config, read_json_object(contents.config_name, kMaxConfigBytes));
   const fs::path generation = root / "generation_config.json";
-  if (exists(generation)) {
+  if (path_exists(generation)) {
     ASHLAR_ASSIGN(contents.generation_config,
                   read_json_object(generation.string(), kMaxConfigBytes));
   }
-  if (exists(root / kSingleFile)) {
+  if (path_exists(root / kSingleFile)) {
     ASHLAR_ASSIGN(SafetensorsFile file, SafetensorsFile::open((root / kSingleFile).string()));
     add_tensors(contents, file);
     contents.shards.push_back(std::move(file));
