@@ -1,0 +1,47 @@
+// Contract, cost and reference of rms_norm. There is no faster CPU cell: the compiler vectorises the 16 chains, and at
+// one row of 576 the operation takes 0.2 µs of a token's milliseconds.
+#include "kernels/rms_norm/rms_norm.h"
+
+#include "kernels/parallel_rows.h"
+#include "kernels/rms_norm/row_norm.h"
+
+namespace ashlar {
+
+namespace {
+
+void rms_norm_contract(const RmsNormArgs& args, const ShapeCheck& check) {
+  check.require(args.x.shape().rank() == 2, "x of rank 2");
+  check.shape(args.y, args.x.shape(), "y");
+  check.shape(args.weight, {args.x.dim(1)}, "weight");
+  check.dtype(args.x, DType::kF32, "x");
+  check.dtype(args.y, DType::kF32, "y");
+  check.dtype(args.weight, DType::kF32, "weight");
+}
+
+OpCost rms_norm_cost(const RmsNormArgs& args) {
+  const int64_t elements = args.x.shape().count();
+  const int64_t passes = args.add_to_output ? 3 : 2;
+  return {(passes * elements + args.weight.dim(0)) * 4, 4 * elements};
+}
+
+void rms_norm_reference(Stream& stream, const RmsNormArgs& args) {
+  const int64_t size = args.x.dim(1);
+  const float* weight = args.weight.as<float>();
+  parallel_rows(stream, args.x.rows(), [&](int64_t t) {
+    const float* x = args.x.row<float>(t);
+    float* y = args.y.row<float>(t);
+    const float inverse = inverse_rms(x, size, args.eps);
+    if (args.add_to_output) {
+      for (int64_t d = 0; d < size; ++d) y[d] += x[d] * inverse * weight[d];
+    } else {
+      for (int64_t d = 0; d < size; ++d) y[d] = x[d] * inverse * weight[d];
+    }
+  });
+}
+
+}  // namespace
+
+constinit const Op<RmsNormArgs> rms_norm = {
+    "rms_norm", rms_norm_contract, rms_norm_cost, rms_norm_reference, {}};
+
+}  // namespace ashlar
