@@ -9,6 +9,12 @@ if(EXISTS ${ASHLAR_RUST_DIR}/Cargo.lock)
   if(NOT ASHLAR_CARGO)
     message(FATAL_ERROR "cargo is missing. `./do setup` installs it or says how to get it.")
   endif()
+  # cargo would take the first rustc of PATH, which may be an older one than its own.
+  string(REGEX REPLACE "cargo([^/]*)$" "rustc\\1" rustc ${ASHLAR_CARGO})
+  set(rustc_setting "")
+  if(EXISTS ${rustc})
+    set(rustc_setting RUSTC=${rustc})
+  endif()
   set(archive ${ASHLAR_RUST_TARGET_DIR}/release/libashlar_text.a)
   set(stamp ${CMAKE_BINARY_DIR}/rust.stamp)
   file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS ${ASHLAR_RUST_DIR}/src/*.rs)
@@ -17,8 +23,8 @@ if(EXISTS ${ASHLAR_RUST_DIR}/Cargo.lock)
   add_custom_command(
     OUTPUT ${stamp}
     BYPRODUCTS ${archive}
-    COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${ASHLAR_RUST_TARGET_DIR}
-            ${ASHLAR_CARGO} build --release --locked --quiet
+    COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${ASHLAR_RUST_TARGET_DIR} ${rustc_setting}
+            ${ASHLAR_CARGO} build --release --locked
             --manifest-path ${ASHLAR_RUST_DIR}/Cargo.toml
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     DEPENDS ${rust_sources} ${ASHLAR_RUST_DIR}/Cargo.toml ${ASHLAR_RUST_DIR}/Cargo.lock

@@ -10,7 +10,7 @@ std::filesystem::path models_dir() { return ASHLAR_MODELS_DIR; }
 
 std::filesystem::path smollm2_path() { return models_dir() / "SmolLM2-135M-Instruct.Q4_1.gguf"; }
 
-std::filesystem::path gemma3_path() { return models_dir() / "gemma-3-270m.Q4_K_M.gguf"; }
+std::filesystem::path gemma3_path() { return models_dir() / "gemma-3-270m-q4_k_m.gguf"; }
 
 std::filesystem::path qwen3_tokenizer_dir() { return models_dir() / "qwen3-tokenizer"; }
 

@@ -13,7 +13,7 @@ namespace ashlar {
 // The root of the repository.
 std::filesystem::path source_dir();
 
-// The folder that `./do` fetches models into: SmolLM2-135M-Instruct.Q4_1.gguf, gemma-3-270m.Q4_K_M.gguf,
+// The folder that `./do` fetches models into: SmolLM2-135M-Instruct.Q4_1.gguf, gemma-3-270m-q4_k_m.gguf,
 // qwen3-tokenizer/tokenizer.json and qwen3-tokenizer/tokenizer_config.json.
 std::filesystem::path models_dir();
 

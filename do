@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# The one front door: sets up, builds, runs, tests and checks Ashlar. `./do help` lists the commands.
+#
+# Each command first does what it needs (packages, build, models) and is quick and silent about what is
+# already there. Everything it says about that goes to stderr; stdout belongs to the program that runs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+source tools/setup.sh
+
+readonly MODELS_DIR=${XDG_CACHE_HOME:-$HOME/.cache}/ashlar/models
+readonly DEFAULT_MODEL=$MODELS_DIR/SmolLM2-135M-Instruct.Q4_1.gguf
+readonly PRESETS='cpu asan tsan'
+
+usage() {
+  cat <<'HELP'
+usage: ./do COMMAND [ARGUMENT...]
+
+  run [PROMPT] [FLAG...]   set up, build, fetch the default model, answer the prompt
+                           (without one: a chat); flags are those of `ashlar run --help`
+  test [PRESET] [NAME...]  set up, build, fetch the test models, run every test
+                           (or the test programs named); PRESET: cpu (default), asan, tsan, cuda
+  build [PRESET] [TARGET...]  set up and build; the program is build/PRESET/ashlar
+  setup                    install what is missing, looking anew
+  check [PART...]          all that a change must pass; parts: format layers sizes scripts docs asan tsan
+  format                   format the C++ sources in place
+  docs                     write the generated parts of README.md and docs/
+  bench [ARGUMENT...]      ashlar bench: speed of this machine
+  verify                   compare the fetched models with the stored reference results
+  clean                    remove build/ (fetched models stay)
+
+Models are kept in ${XDG_CACHE_HOME:-~/.cache}/ashlar/models.
+HELP
+}
+
+is_preset() { [[ " $PRESETS " == *" $1 "* ]]; }
+
+# build PRESET [TARGET...]: configures when needed and lets ninja decide the rest; silent when nothing
+# is to do. Without targets everything is built, tests included.
+build() {
+  local preset=$1 cargo settings log
+  shift
+  cargo=$(<build/setup/cargo)
+  settings="$PWD $MODELS_DIR $cargo ${CXX:-}"
+  log=build/$preset/configure.log
+  if [[ ! -e build/$preset/build.ninja || $(cat "build/$preset/settings" 2>/dev/null) != "$settings" ]]; then
+    say "Configuring build/$preset"
+    mkdir -p "build/$preset"
+    # A half-made or moved cache would keep old answers.
+    rm -f "build/$preset/CMakeCache.txt"
+    cmake --preset "$preset" -DASHLAR_CARGO="$cargo" -DASHLAR_MODELS_DIR="$MODELS_DIR" >"$log" 2>&1 || {
+      rm -f "build/$preset/build.ninja"
+      grep -A6 'CMake Error' "$log" >&2 || tail -n 15 "$log" >&2
+      fail "cmake could not configure the build." "All it said: $PWD/$log. \`./do setup\` looks again for what is missing."
+    }
+    printf '%s\n' "$settings" >"build/$preset/settings"
+  fi
+  if [[ -e build/$preset/.built ]]; then
+    ninja --quiet -C "build/$preset" "$@" >&2 || build_failed "$preset"
+  else
+    say "Building build/$preset (the first time takes minutes)"
+    ninja -C "build/$preset" "$@" >&2 || build_failed "$preset"
+    touch "build/$preset/.built"
+  fi
+}
+
+build_failed() {
+  fail "the build failed; the first error is above." "\`./do build $1\` tries again; \`./do clean\` starts from nothing."
+}
+
+fetch() { python3 -I -S tools/fetch_models.py --dir "$MODELS_DIR" "$@"; }
+
+command_run() {
+  setup build
+  build cpu ashlar
+  fetch smollm2
+  exec build/cpu/ashlar run "$DEFAULT_MODEL" "$@"
+}
+
+command_build() {
+  local preset=cpu
+  if [[ $# -gt 0 ]] && is_preset "$1"; then
+    preset=$1
+    shift
+  fi
+  setup build
+  build "$preset" "$@"
+}
+
+# run_tests PRESET [NAME...]: every program goes through CTest; the counts are of test cases.
+run_tests() {
+  local preset=$1 select=() result=0
+  shift
+  [[ $# -eq 0 ]] || select=(--tests-regex "^($(IFS='|'; printf '%s' "$*"))\$")
+  rm -rf "build/$preset/tests/results"
+  ctest --test-dir "build/$preset" --parallel "$(nproc)" --output-on-failure --no-tests=error \
+    "${select[@]}" || result=$?
+  python3 -I -S tools/count_tests.py "build/$preset" || result=1
+  return "$result"
+}
+
+command_test() {
+  local preset=cpu
+  if [[ ${1:-} == cuda ]]; then
+    require_cuda_device
+  fi
+  if [[ $# -gt 0 ]] && is_preset "$1"; then
+    preset=$1
+    shift
+  fi
+  setup test
+  build "$preset"
+  [[ $preset != cpu ]] || fetch smollm2 gemma3 qwen3-tokenizer
+  run_tests "$preset" "$@"
+}
+
+# Tests for a GPU must not pass by being skipped: without one the command itself fails.
+require_cuda_device() {
+  [[ -e /dev/nvidiactl ]] ||
+    fail "no CUDA device: /dev/nvidiactl does not exist on this machine." \
+      "\`./do test\` runs the CPU tests."
+  fail "this version has no CUDA backend yet, so there is nothing to test on the CUDA device."
+}
+
+command_verify() {
+  setup test
+  build cpu
+  fetch smollm2 gemma3 qwen3-tokenizer
+  build/cpu/tests/end_to_end_test --gtest_filter='RealModel*'
+}
+
+command_bench() {
+  setup build
+  build cpu ashlar
+  build/cpu/ashlar bench --help >/dev/null 2>&1 ||
+    fail "this version of ashlar has no bench verb yet." "\`./do run --stats PROMPT\` prints the speed of one answer."
+  fetch smollm2
+  exec build/cpu/ashlar bench "$@"
+}
+
+# Python packages of tools/python.txt, in a folder of the build.
+setup_python() {
+  cmp -s tools/python.txt build/python/python.txt && return
+  say "Installing with pip into build/python: $(grep -o '^[a-z][^ ]*' tools/python.txt | tr '\n' ' ')"
+  rm -rf build/python
+  python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+    --target build/python -r tools/python.txt >&2 ||
+    fail "pip could not install the packages of tools/python.txt." "Its message is above."
+  cp tools/python.txt build/python/python.txt
+}
+
+# clang_format FLAG...: over every C++ source of the repository.
+clang_format() {
+  setup_python
+  git ls-files -z --cached --others --exclude-standard '*.cc' '*.h' '*.cu' '*.cuh' |
+    while IFS= read -r -d '' file; do [[ ! -e $file ]] || printf '%s\0' "$file"; done |
+    xargs -0 -r -n 20 -P "$(nproc)" build/python/clang_format/data/bin/clang-format "$@"
+}
+
+command_docs() {
+  setup build
+  build cpu ashlar
+  python3 -I -S tools/generate_docs.py --program build/cpu/ashlar "$@"
+}
+
+command_check() {
+  setup test
+  exec tools/check.sh "$@"
+}
+
+main() {
+  local command=${1:-help}
+  [[ $# -eq 0 ]] || shift
+  case $command in
+    run | test | build | check | docs | bench | verify) "command_$command" "$@" ;;
+    setup)
+      rm -f build/setup/*.done
+      setup test
+      say "Everything that a build and its tests need is here."
+      ;;
+    format) setup test && clang_format -i ;;
+    clean) rm -rf build ;;
+    help | --help | -h) usage ;;
+    *)
+      usage >&2
+      fail "there is no command '$command'."
+      ;;
+  esac
+}
+
+# tools/check.sh sources this file for its functions.
+[[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"
