@@ -1,0 +1,117 @@
+//! A tokenizer of either origin behind one face: a tokenizer.json or a GGUF vocabulary.
+
+use tokenizers::{AddedVocabulary, Model, OffsetType, PostProcessor, PreTokenizer};
+
+use crate::failure::Failure;
+use crate::table::{self, Decoding, Table};
+use crate::vocabulary::{Vocabulary, VocabularyTokenizer};
+
+pub enum Tokenizer {
+    Json(Box<JsonTokenizer>),
+    Vocabulary(Box<VocabularyTokenizer>),
+}
+
+pub struct JsonTokenizer {
+    inner: tokenizers::Tokenizer,
+    // The same added tokens, with special ones left as text: the crate keeps that choice as state of a tokenizer,
+    // and ours is shared between threads.
+    plain: AddedVocabulary,
+    decoding: Decoding,
+}
+
+impl Tokenizer {
+    pub fn from_json(json: &[u8]) -> Result<Self, Failure> {
+        let mut inner = tokenizers::Tokenizer::from_bytes(json)
+            .map_err(|error| Failure::corrupt(format!("tokenizer.json: {error}")))?;
+        // A stored truncation or padding belongs to training; a prompt is neither cut nor filled.
+        inner
+            .with_truncation(None)
+            .map_err(|error| Failure::internal(format!("tokenizer.json: {error}")))?;
+        inner.with_padding(None);
+        let mut plain = inner.get_added_vocabulary().clone();
+        plain.set_encode_special_tokens(true);
+        let decoding = Decoding::of(inner.get_decoder())?;
+        Ok(Self::Json(Box::new(JsonTokenizer { inner, plain, decoding })))
+    }
+
+    pub fn from_vocabulary(vocabulary: &Vocabulary) -> Result<Self, Failure> {
+        Ok(Self::Vocabulary(Box::new(VocabularyTokenizer::new(vocabulary)?)))
+    }
+
+    pub fn encode(
+        &self,
+        text: &str,
+        add_special: bool,
+        parse_special: bool,
+    ) -> Result<Vec<u32>, Failure> {
+        match self {
+            Self::Json(tokenizer) => tokenizer
+                .encode(text, add_special, parse_special)
+                .map_err(|error| Failure::internal(format!("tokenizer.json: {error}"))),
+            Self::Vocabulary(tokenizer) => tokenizer.encode(text, parse_special),
+        }
+    }
+
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        match self {
+            Self::Json(tokenizer) => tokenizer.inner.token_to_id(token),
+            Self::Vocabulary(tokenizer) => tokenizer.token_to_id(token),
+        }
+    }
+
+    pub fn table(&self) -> Result<Table, Failure> {
+        match self {
+            Self::Json(tokenizer) => tokenizer.table(),
+            Self::Vocabulary(tokenizer) => tokenizer.table(),
+        }
+    }
+}
+
+impl JsonTokenizer {
+    fn encode(
+        &self,
+        text: &str,
+        add_special: bool,
+        parse_special: bool,
+    ) -> tokenizers::Result<Vec<u32>> {
+        let added = if parse_special { self.inner.get_added_vocabulary() } else { &self.plain };
+        let mut fragments = added.extract_and_normalize(self.inner.get_normalizer(), text);
+        if let Some(pre_tokenizer) = self.inner.get_pre_tokenizer() {
+            pre_tokenizer.pre_tokenize(&mut fragments)?;
+        }
+        let model = self.inner.get_model();
+        fragments.tokenize(|fragment| model.tokenize(fragment.get()))?;
+        let encoding = fragments.into_encoding(None, 0, OffsetType::None)?;
+        let encoding = match self.inner.get_post_processor() {
+            Some(processor) if add_special => processor.process(encoding, None, true)?,
+            _ => encoding,
+        };
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    fn table(&self) -> Result<Table, Failure> {
+        let vocabulary = self.inner.get_vocab(true);
+        let ids = vocabulary.values().max().map_or(0, |id| *id as usize + 1);
+        // Ids are array indices from here on, so a file must not name one far beyond its tokens.
+        if ids > 2 * vocabulary.len() + 65536 {
+            return Err(Failure::corrupt(format!(
+                "tokenizer.json: id {} in a vocabulary of {} tokens",
+                ids - 1,
+                vocabulary.len()
+            )));
+        }
+        let added = self.inner.get_added_vocabulary();
+        let mut table = Table::new(ids, self.decoding.strip());
+        for id in 0..ids as u32 {
+            let mut flags = 0;
+            if let Some(token) = self.inner.id_to_token(id) {
+                flags = table::PRESENT | self.decoding.append(&token, &mut table.bytes);
+                if added.is_special_token(&token) {
+                    flags |= table::SPECIAL;
+                }
+            }
+            table.close(flags)?;
+        }
+        Ok(table)
+    }
+}
