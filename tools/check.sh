@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What a change must pass beside its tests; called by `./do check [PART...]`. Every part runs even when
+# an earlier one failed, so that one call shows all there is to mend; a table of times comes at the end.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly SELF=tools/check.sh
+source ./do
+
+readonly PARTS='format layers sizes scripts docs asan tsan'
+
+check_format() { clang_format --dry-run -Werror; }
+check_layers() { python3 -I -S tools/check_layers.py .; }
+check_sizes() { python3 -I -S tools/check_sizes.py .; }
+check_scripts() { python3 -m unittest discover --start-directory tools/tests --pattern '*_test.py'; }
+check_docs() { command_docs --check; }
+check_asan() { sanitized asan; }
+check_tsan() { sanitized tsan; }
+
+# A fault in any thread ends the program; leaks count as faults.
+sanitized() {
+  build "$1"
+  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 run_tests "$1"
+}
+
+# Each part is a process of its own, since `if` and `||` would switch errexit off inside a function.
+run_part() {
+  local start=$SECONDS result=0
+  say "== check: $1"
+  "$SELF" --part "$1" || result=$?
+  times+=("$(printf '%-8s %5d s  %s' "$1" $((SECONDS - start)) "$([[ $result -eq 0 ]] && echo passed || echo FAILED)")")
+  if [[ $result -eq 0 ]]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
+main_check() {
+  if [[ ${1:-} == --part ]]; then
+    "check_$2"
+    return
+  fi
+  local part parts=("$@") passed=0 failed=0 times=()
+  [[ $# -gt 0 ]] || read -ra parts <<<"$PARTS"
+  for part in "${parts[@]}"; do
+    [[ " $PARTS " == *" $part "* ]] || fail "there is no check '$part'." "There are: $PARTS"
+  done
+  for part in "${parts[@]}"; do
+    run_part "$part"
+  done
+  printf 'Checks by time:\n'
+  printf '  %s\n' "${times[@]}"
+  printf '%d passed, %d failed, 0 skipped\n' "$passed" "$failed"
+  [[ $failed -eq 0 ]]
+}
+
+main_check "$@"
