@@ -3,6 +3,7 @@
 #include "checkpoint/gguf_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -67,6 +68,15 @@ json to_json(const GgufValue& value) {
   return value.describe();
 }
 
+// The double that the shortest decimal form of an f32 denotes: 1e-06 instead of 9.999999974752427e-07. It is what the
+// original configuration said, and it rounds to the same f32.
+double shortest_decimal(float value) {
+  const std::string text = fmt::format("{}", value);
+  double out = value;
+  std::from_chars(text.data(), text.data() + text.size(), out);
+  return out;
+}
+
 class ConfigBuilder {
  public:
   ConfigBuilder(const GgufFile& file, const std::string& architecture)
@@ -127,7 +137,8 @@ class ConfigBuilder {
     if (value == nullptr) return std::optional<double>();
     const std::optional<double> number = value->as_float();
     if (!number || !std::isfinite(*number)) return wrong(key, *value, "a finite number");
-    return number;
+    if (value->type() != GgufType::kF32) return number;
+    return std::optional<double>(shortest_decimal(static_cast<float>(*number)));
   }
 
   Result<std::optional<std::string>> name(std::string_view key) {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace ashlar::testing {
+namespace ashlar {
 
 inline void append_bytes(std::vector<std::byte>& out, const void* data, size_t size) {
   const auto* bytes = static_cast<const std::byte*>(data);
@@ -32,6 +32,6 @@ inline void pad_to(std::vector<std::byte>& out, size_t alignment) {
   while (out.size() % alignment != 0) out.push_back(std::byte{0});
 }
 
-}  // namespace ashlar::testing
+}  // namespace ashlar
 
 #endif  // ASHLAR_TESTING_BYTE_WRITER_H_

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "testing/byte_writer.h"
 
-namespace ashlar::testing {
+namespace ashlar {
 namespace {
 
 void begin_key(std::vector<std::byte>& out, std::string_view key, GgufType type) {
@@ -137,4 +137,4 @@ std::vector<std::byte> GgufWriter::build() const {
   return out;
 }
 
-}  // namespace ashlar::testing
+}  // namespace ashlar

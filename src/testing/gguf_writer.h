@@ -16,7 +16,7 @@
 
 #include "checkpoint/gguf.h"
 
-namespace ashlar::testing {
+namespace ashlar {
 
 class GgufWriter {
  public:
@@ -69,6 +69,6 @@ class GgufWriter {
   std::vector<Tensor> tensors_;
 };
 
-}  // namespace ashlar::testing
+}  // namespace ashlar
 
 #endif  // ASHLAR_TESTING_GGUF_WRITER_H_

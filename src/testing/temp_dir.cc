@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace ashlar::testing {
+namespace ashlar {
 
 TempDir::TempDir() {
   std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_test_XXXXXX").string();
@@ -35,4 +35,4 @@ std::string TempDir::write(std::string_view name, std::string_view text) const {
   return file.string();
 }
 
-}  // namespace ashlar::testing
+}  // namespace ashlar

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace ashlar::testing {
+namespace ashlar {
 
 class TempDir {
  public:
@@ -27,6 +27,6 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-}  // namespace ashlar::testing
+}  // namespace ashlar
 
 #endif  // ASHLAR_TESTING_TEMP_DIR_H_
