@@ -1,0 +1,174 @@
+// ashlar inspect MODEL: what a checkpoint holds, what would run, and what is refused and why. Reads headers and builds the
+// model (which only maps weights), but runs nothing and allocates no cache.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "flags.h"
+#include "model_session.h"
+#include "verbs.h"
+
+namespace ashlar {
+
+namespace {
+
+struct InspectCommand {
+  std::string model;
+  DeviceOptions device;
+  bool tensors = false;
+  bool config = false;
+  bool json = false;
+};
+
+OptionFields inspect_fields(InspectCommand& command) {
+  OptionFields f;
+  command.device.add_to(f);
+  f.add("tensors", command.tensors, "list every tensor");
+  f.add("config", command.config, "print the configuration as it is read");
+  f.add("json", command.json, "print one JSON object");
+  return f;
+}
+
+struct TypeTotal {
+  int64_t tensors = 0;
+  int64_t elements = 0;
+  int64_t bytes = 0;
+};
+
+std::map<std::string, TypeTotal> totals(const Checkpoint& checkpoint) {
+  std::map<std::string, TypeTotal> out;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    TypeTotal& total = out[std::string(storage_name(tensor.type))];
+    ++total.tensors;
+    total.elements += tensor.elements();
+    total.bytes += static_cast<int64_t>(tensor.bytes);
+  }
+  return out;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, " "));
+}
+
+nlohmann::json checkpoint_json(const Checkpoint& checkpoint, bool tensors) {
+  nlohmann::json out = {{"path", checkpoint.path()},
+                        {"container", checkpoint.gguf() != nullptr ? "gguf" : "safetensors"},
+                        {"config", checkpoint.config()}};
+  for (const auto& [name, total] : totals(checkpoint)) {
+    out["types"][name] = {
+        {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
+  }
+  if (!tensors) return out;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    out["tensors"].push_back({{"name", tensor.name},
+                              {"type", storage_name(tensor.type)},
+                              {"shape", tensor.shape},
+                              {"bytes", tensor.bytes}});
+  }
+  return out;
+}
+
+nlohmann::json text_json(const OpenedModel& opened) {
+  const Tokenizer& tokenizer = *opened.tokenizer;
+  return {{"decodable", tokenizer.vocab_size()},
+          {"bos", tokenizer.bos_text()},
+          {"eos", tokenizer.eos_text()},
+          {"adds_bos", tokenizer.adds_bos()},
+          {"end_tokens", opened.end_tokens},
+          {"chat_template", opened.chat_template.has_value()}};
+}
+
+nlohmann::json model_json(const Model& model, const Device& device) {
+  const ModelInfo& info = model.info();
+  const StateNeeds& needs = model.state_needs();
+  int64_t windowed = 0;
+  for (const PagedState& state : needs.paged) windowed += state.window > 0;
+  const int64_t position_bytes = needs.page_bytes() / kPagePositions;
+  const int64_t scratch = model.workspace_bytes(512, 1);
+  return {{"device", device.name()},
+          {"family", info.family},
+          {"layers", info.layers},
+          {"hidden", info.hidden},
+          {"vocabulary", info.vocabulary},
+          {"decodable", info.decodable},
+          {"context_length", info.context_length},
+          {"weight_bytes_a_step", info.weight_bytes},
+          {"weight_formats", info.weight_formats},
+          {"kv_bytes_a_position", position_bytes},
+          {"kv_bytes_full_context", position_bytes * info.context_length},
+          {"attention_layers", needs.paged.size()},
+          {"windowed_layers", windowed},
+          {"scratch_bytes_512_rows", scratch}};
+}
+
+void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
+                const nlohmann::json& text, const nlohmann::json& model) {
+  fmt::print("{}: {}\n", checkpoint.path(), checkpoint.gguf() != nullptr ? "GGUF" : "safetensors");
+  fmt::print("\nstored as      tensors     elements        bytes\n");
+  for (const auto& [name, total] : totals(checkpoint)) {
+    fmt::print("{:<12} {:>9} {:>12} {:>12}\n", name, total.tensors, total.elements, total.bytes);
+  }
+  const auto print_object = [](std::string_view title, const nlohmann::json& object) {
+    fmt::print("\n{}\n", title);
+    for (const auto& [key, value] : object.items()) {
+      fmt::print("  {:<24} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  };
+  print_object("text", text);
+  print_object("would run", model);
+  if (command.config) fmt::print("\nconfig\n{}\n", checkpoint.config().dump(2));
+  if (!command.tensors) return;
+  fmt::print("\n{:<10} {:<20} name\n", "type", "shape");
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    fmt::print("{:<10} {:<20} {}\n", storage_name(tensor.type), shape_text(tensor.shape), tensor.name);
+  }
+}
+
+// Prints what can be known even when a part is refused; the exit code then says so.
+Result<int> inspect(const InspectCommand& command) {
+  const Environment environment = read_environment();
+  ASHLAR_ASSIGN(const auto checkpoint, Checkpoint::open(command.model, environment.hub));
+  int exit_code = 0;
+  nlohmann::json text = nlohmann::json::object();
+  nlohmann::json model = nlohmann::json::object();
+  Result<OpenedModel> opened = open_model(command.model, environment);
+  if (opened) {
+    text = text_json(*opened);
+    ASHLAR_ASSIGN(const auto device, make_device(command.device));
+    const auto built = build_model(*opened, *device, command.device);
+    model = built ? model_json(**built, *device)
+                  : nlohmann::json{{"refused", built.error().message}};
+    exit_code = built ? 0 : 1;
+  } else {
+    text["refused"] = opened.error().message;
+    exit_code = 1;
+  }
+  if (command.json) {
+    nlohmann::json out = checkpoint_json(*checkpoint, command.tensors);
+    out["text"] = text;
+    out["model"] = model;
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    print_text(command, *checkpoint, text, model);
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int inspect_verb(const Words& words) {
+  InspectCommand command;
+  CommandLine line = {"inspect",
+                      "Shows what a checkpoint holds and what would run.",
+                      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model,
+                        true}},
+                      inspect_fields(command)};
+  const Result<Parsed> parsed = parse_command_line(line, words);
+  if (!parsed) return report(parsed.error());
+  if (*parsed == Parsed::kHelpShown) return 0;
+  const Result<int> code = inspect(command);
+  return code ? *code : report(code.error());
+}
+
+}  // namespace ashlar
