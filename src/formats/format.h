@@ -17,23 +17,15 @@
 #include "checkpoint/checkpoint.h"
 #include "device/device.h"
 #include "device/workspace.h"
+#include "kernels/matmul/epilogue.h"
 #include "tensor/tensor_view.h"
 
 namespace ashlar {
 
-enum class GatedActivation : uint8_t { kNone, kSilu, kGeluTanh };
-
-// What happens to the f32 sum of an output before it is stored, in this order.
-struct Epilogue {
-  TensorView bias;                                          // [N] f32, or empty
-  GatedActivation gated = GatedActivation::kNone;           // y[m f] = act(gate[m f]) * up[m f], f < N/2
-  bool add_to_output = false;                               // y += value: the residual stream
-};
-
 // How the file orders the rows of q and k. Half split is the order of Hugging Face and of ours.
 enum class RowOrder : uint8_t {
   kPlain,
-  kRopePairs,  // GGUF arch "llama": file row h*D + 2i + p holds row h*D + p*D/2 + i; un-permuted at load
+  kRopePairs,  // GGUF architecture "llama": rotation pairs side by side, see rope_pairs_row in packed_rows.h
 };
 
 // One matrix of a fused weight: its tensors (prefix of the group, "model.layers.0.self_attn.q_proj") and row order.
@@ -57,7 +49,7 @@ class Weight {
   // a gated weight the first half of the outputs is gate, the second up. The bits of a row do not depend on M.
   virtual void apply(Stream& stream, Workspace& workspace, TensorView x, TensorView y,
                      const Epilogue& epilogue) const = 0;
-  // Scratch that apply() takes from the workspace at M rows, in bytes.
+  // Upper bound of the scratch that apply() takes from the workspace at up to this many rows, in bytes.
   virtual int64_t workspace_bytes(int64_t rows) const = 0;
 
   // y[t] = W[ids[t]] * scale. ids [T] i32 in [0, N), y [T K] f32.

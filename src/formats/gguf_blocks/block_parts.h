@@ -1,0 +1,76 @@
+// What the block decoders share: reading fields, the tables of the 4-bit number formats, the packed scales of Q4_K and
+// Q5_K, and the names of the vector decoders. Internal to this folder.
+#ifndef ASHLAR_FORMATS_GGUF_BLOCKS_BLOCK_PARTS_H_
+#define ASHLAR_FORMATS_GGUF_BLOCKS_BLOCK_PARTS_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "kernels/packed/packed_rows.h"
+#include "tensor/dtype.h"
+
+namespace ashlar {
+
+inline float half_at(const uint8_t* bytes) {
+  F16 value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return to_float(value);
+}
+
+// IQ4_NL's values of the codes 0 to 15.
+alignas(16) constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
+// Twice the e2m1 values, which makes them integers. Code 8, minus zero, is plus zero here.
+alignas(16) constexpr int8_t kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// 2^(exponent - 128), half of what an e8m0 scale means, exact down to subnormals; 255 is NaN.
+inline float half_e8m0(uint8_t exponent) {
+  if (exponent == 255) return std::numeric_limits<float>::quiet_NaN();
+  const uint32_t bits =
+      exponent < 2 ? 0x00200000u << exponent : static_cast<uint32_t>(exponent - 1) << 23;
+  return std::bit_cast<float>(bits);
+}
+
+// Scale and minimum, 6 bits each, of sub-block j of a Q4_K or Q5_K block, from its twelve bytes.
+struct ScaleMin {
+  int scale;
+  int min;
+};
+inline ScaleMin scale_min(const uint8_t* b, int j) {
+  if (j < 4) return {b[j] & 63, b[j + 4] & 63};
+  return {(b[j + 4] & 15) | (b[j - 4] >> 6) << 4, (b[j + 4] >> 4) | (b[j] >> 6) << 4};
+}
+
+// Scale of 16 elements, 6 bits with offset 32, of group g of a Q3_K block, from its twelve bytes.
+inline int q3_k_scale(const uint8_t* b, int g) {
+  const int low = (b[g & 7] >> (4 * (g >> 3))) & 15;
+  const int high = (b[8 + (g & 3)] >> (2 * (g >> 2))) & 3;
+  return (low | high << 4) - 32;
+}
+
+void decode_q4_0_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q4_1_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q5_0_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q5_1_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q8_0_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q2_k_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q3_k_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q4_k_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q5_k_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_q6_k_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_iq4_nl_cpu(const std::byte* blocks, int64_t count, float* out);
+void decode_mxfp4_cpu(const std::byte* blocks, int64_t count, float* out);
+
+// The truth of one block, repeated: kBlock decodes kBytes bytes to kElements values.
+template <void (*kBlock)(const uint8_t* block, float* out), int kElements, int kBytes>
+void decode_each(const std::byte* blocks, int64_t count, float* out) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(blocks);
+  for (int64_t i = 0; i < count; ++i) kBlock(bytes + i * kBytes, out + i * kElements);
+}
+
+}  // namespace ashlar
+
+#endif  // ASHLAR_FORMATS_GGUF_BLOCKS_BLOCK_PARTS_H_

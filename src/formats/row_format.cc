@@ -1,0 +1,129 @@
+// Loading and applying weights that are packed row by row. The work is in the operations matmul and gather.
+#include "formats/row_format.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "kernels/gather/gather.h"
+#include "kernels/matmul/matmul.h"
+
+namespace ashlar {
+
+namespace {
+
+class RowWeight : public Weight {
+ public:
+  RowWeight(std::vector<PackedRows> parts, int64_t inputs, int threads)
+      : parts_(std::move(parts)), inputs_(inputs), threads_(threads) {}
+
+  int64_t outputs() const override { return row_count(parts_); }
+  int64_t inputs() const override { return inputs_; }
+
+  std::string format() const override {
+    std::vector<std::string> names;
+    for (const PackedRows& part : parts_) {
+      const std::string name = part.codec->name;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    return fmt::format("{}", fmt::join(names, "+"));
+  }
+
+  int64_t storage_bytes() const override {
+    int64_t bytes = 0;
+    for (const PackedRows& part : parts_) bytes += part.rows * part.row_bytes;
+    return bytes;
+  }
+
+  void apply(Stream& stream, Workspace& workspace, TensorView x, TensorView y,
+             const Epilogue& epilogue) const override {
+    const Workspace::Scope scope(workspace);
+    const TensorView scratch = workspace.take(DType::kU8, {matmul_scratch_bytes(x.dim(0), threads_)});
+    matmul(stream, {.x = x, .weight = parts_, .y = y, .epilogue = epilogue, .scratch = scratch});
+  }
+
+  int64_t workspace_bytes(int64_t rows) const override {
+    return matmul_scratch_bytes(rows, threads_) + kWorkspaceAlignment;
+  }
+
+  void gather(Stream& stream, TensorView ids, TensorView y, float scale) const override {
+    ashlar::gather(stream, {.weight = parts_, .ids = ids, .y = y, .scale = scale});
+  }
+
+  void dequantize(int64_t begin, int64_t count, float* out) const override {
+    CHECK(begin >= 0 && count >= 0 && begin + count <= outputs());
+    for (int64_t i = 0; i < count; ++i) {
+      const PackedRow row = find_row(parts_, begin + i);
+      row.codec->truth(row.data, inputs_ / row.codec->block_elements, out + i * inputs_);
+    }
+  }
+
+ private:
+  static constexpr int64_t kWorkspaceAlignment = 64;
+
+  std::vector<PackedRows> parts_;
+  int64_t inputs_;
+  int threads_;
+};
+
+}  // namespace
+
+const RowCodec* RowFormat::codec(StorageType type) const {
+  const auto found = std::find_if(storages_.begin(), storages_.end(),
+                                  [type](const RowStorage& storage) { return storage.type == type; });
+  return found == storages_.end() ? nullptr : found->codec;
+}
+
+bool RowFormat::recognizes(const TensorGroup& tensors) const {
+  const StoredTensor* weight = tensors.find("weight");
+  return weight != nullptr && codec(weight->type) != nullptr;
+}
+
+Result<PackedRows> RowFormat::load_part(const WeightPart& part) const {
+  const StoredTensor& tensor = *part.tensors.claim("weight");
+  const RowCodec& codec = *this->codec(tensor.type);
+  if (tensor.shape != std::vector<int64_t>{part.outputs, part.inputs}) {
+    return fail(ErrorCode::kCorrupt, "{}: tensor {} has shape [{}], the model needs [{} {}]", tensor.file,
+                tensor.name, fmt::join(tensor.shape, " "), part.outputs, part.inputs);
+  }
+  if (part.inputs % codec.block_elements != 0) {
+    return fail(ErrorCode::kCorrupt, "{}: tensor {} has rows of {}, no whole number of {} blocks of {}",
+                tensor.file, tensor.name, part.inputs, codec.name, codec.block_elements);
+  }
+  PackedRows rows = {.codec = &codec,
+                     .data = tensor.data,
+                     .rows = part.outputs,
+                     .row_bytes = part.inputs / codec.block_elements * codec.block_bytes};
+  if (part.order == RowOrder::kRopePairs) {
+    if (part.head_size <= 0 || part.head_size % 2 != 0 || part.outputs % part.head_size != 0) {
+      return fail(ErrorCode::kUnsupported, "{}: tensor {} has {} rows in rotation pairs, no whole heads of {}",
+                  tensor.file, tensor.name, part.outputs, part.head_size);
+    }
+    rows.rope_head_size = part.head_size;
+  }
+  const int64_t blocks = part.outputs * (part.inputs / codec.block_elements);
+  if (codec.valid != nullptr && !codec.valid(tensor.data, blocks)) {
+    return fail(ErrorCode::kCorrupt, "{}: tensor {} has a block scale that is not a number", tensor.file,
+                tensor.name);
+  }
+  return rows;
+}
+
+Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> parts, Device& device) const {
+  CHECK(!parts.empty());
+  ThreadPool* pool = device.thread_pool();
+  if (pool == nullptr) {
+    return fail(ErrorCode::kUnsupported, "weights packed by rows run on the cpu only, not on {}", device.name());
+  }
+  std::vector<PackedRows> rows;
+  for (const WeightPart& part : parts) {
+    if (part.inputs != parts.front().inputs) {
+      return fail(ErrorCode::kInvalidArgument, "{} and {} cannot be fused: rows of {} and of {}",
+                  parts.front().tensors.prefix(), part.tensors.prefix(), parts.front().inputs, part.inputs);
+    }
+    ASHLAR_ASSIGN(const PackedRows loaded, load_part(part));
+    rows.push_back(loaded);
+  }
+  return std::make_unique<RowWeight>(std::move(rows), parts.front().inputs, pool->threads());
+}
+
+}  // namespace ashlar

@@ -1,0 +1,38 @@
+// RowFormat: weights whose rows are packed on their own, each tensor naming its type: plain numbers and GGUF blocks.
+//
+// The tensor stays where the file is mapped; nothing is copied, also where rows have to be found in another order. Since
+// every row has a decoder of its own, parts of different types fuse into one weight. Which types exist is the table that
+// the constructor takes (formats.cc).
+#ifndef ASHLAR_FORMATS_ROW_FORMAT_H_
+#define ASHLAR_FORMATS_ROW_FORMAT_H_
+
+#include <span>
+
+#include "formats/format.h"
+#include "kernels/packed/packed_rows.h"
+
+namespace ashlar {
+
+struct RowStorage {
+  StorageType type;
+  const RowCodec* codec;
+};
+
+class RowFormat : public WeightFormat {
+ public:
+  explicit constexpr RowFormat(std::span<const RowStorage> storages) : storages_(storages) {}
+
+  std::string name() const override { return "rows"; }
+  bool recognizes(const TensorGroup& tensors) const override;
+  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts, Device& device) const override;
+
+ private:
+  const RowCodec* codec(StorageType type) const;
+  Result<PackedRows> load_part(const WeightPart& part) const;
+
+  std::span<const RowStorage> storages_;
+};
+
+}  // namespace ashlar
+
+#endif  // ASHLAR_FORMATS_ROW_FORMAT_H_
