@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "sampling/constraint.h"
+#include "sampling/generated_token.h"
 #include "sampling/params.h"
 
 namespace ashlar {
@@ -22,19 +23,6 @@ using RequestId = int64_t;
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
 std::string_view finish_reason_name(FinishReason reason);  // "stop"
-
-struct TokenLogprob {
-  int32_t token = 0;
-  float logprob = 0;
-  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
-};
-
-struct GeneratedToken {
-  int32_t token = 0;
-  float logprob = 0;              // only when logprobs were asked for
-  std::vector<TokenLogprob> top;  // likeliest first; as many as were asked for
-  friend bool operator==(const GeneratedToken&, const GeneratedToken&) = default;
-};
 
 struct Usage {
   int64_t prompt_tokens = 0;
