@@ -16,10 +16,13 @@
 #include "cache/state_needs.h"
 #include "checkpoint/checkpoint.h"
 #include "device/device.h"
+#include "nn/paged_shape.h"
 #include "nn/step.h"
 #include "tensor/dtype.h"
 
 namespace ashlar {
+
+class ModelBuilder;
 
 struct ModelInfo {
   std::string family;              // "llama"
@@ -35,6 +38,7 @@ struct ModelInfo {
 struct ModelOptions {
   DType kv_type = DType::kF16;     // f16 or f32 on the CPU
   int64_t decodable = 0;           // from the tokenizer; 0: every row of the head
+  int64_t context_length = 0;      // positions to prepare for, at most the checkpoint's; 0: the checkpoint's
 };
 
 class Model {
@@ -48,17 +52,19 @@ class Model {
   const ModelInfo& info() const { return info_; }
   const StateNeeds& state_needs() const { return state_needs_; }
   // Element type and shape of a page of PagedState i: [pages 2*G B K].
-  struct PagedShape {
-    DType type = DType::kF16;
-    int64_t heads = 0;      // G
-    int64_t head_size = 0;  // K
-  };
+  using PagedShape = ashlar::PagedShape;
   std::span<const PagedShape> paged_shapes() const { return paged_shapes_; }
 
  protected:
+  // Takes over what the builder gathered; the last step of building.
+  void adopt(ModelInfo info, const ModelBuilder& builder, std::shared_ptr<const Checkpoint> checkpoint);
+
   ModelInfo info_;
   StateNeeds state_needs_;
   std::vector<PagedShape> paged_shapes_;
+
+ private:
+  std::shared_ptr<const Checkpoint> checkpoint_;  // weights read from its mapping
 };
 
 struct ModelFamily {

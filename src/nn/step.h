@@ -24,12 +24,13 @@ struct Step {
   Workspace& workspace;
   TensorView tokens;           // [T] i32
   TensorView positions;        // [T] i32, absolute position of each row
-  TensorView row_sequence;     // [T] i32, which of the S sequences a row belongs to
+  TensorView row_sequence;     // [T] i32, which of the S sequences a row belongs to; -1: padding
   TensorView sequence_starts;  // [S+1] i32, first row of each sequence; rows of one sequence are consecutive positions
   TensorView page_table;       // [S P] i32, page of positions [p*B, (p+1)*B); -1 where unused
   TensorView slots;            // [S] i32, recurrent state slot, or -1
   TensorView output_rows;      // [R] i32, rows whose logits are wanted, ascending
-  std::span<const TensorView> paged;  // by PagedState id: [pages 2G B K], G heads of keys, then G of values
+  // By PagedState id: [pages 2G B K], G heads of keys, then G of values; layout in kernels/kv_pages.h.
+  std::span<const TensorView> paged;
   const StepTap* tap = nullptr;
 
   int64_t rows() const { return tokens.dim(0); }

@@ -1,0 +1,52 @@
+// Embedding and Head: tokens into rows at the beginning, rows into logits at the end. A tied head shares the weight.
+//
+// The mask of ids that the tokenizer cannot print is the head's own bias of -inf: whoever has logits has masked ones.
+#ifndef ASHLAR_NN_EMBEDDING_H_
+#define ASHLAR_NN_EMBEDDING_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "formats/format.h"
+#include "nn/linear.h"
+#include "nn/step.h"
+
+namespace ashlar {
+
+class Embedding {
+ public:
+  Embedding() = default;
+  Embedding(std::shared_ptr<const Weight> weight, float scale)
+      : weight_(std::move(weight)), scale_(scale) {}
+
+  const std::shared_ptr<const Weight>& weight() const { return weight_; }
+
+  // [T D] in workspace memory.
+  TensorView operator()(Step& step) const;
+
+ private:
+  std::shared_ptr<const Weight> weight_;
+  float scale_ = 1.0f;
+};
+
+class Head {
+ public:
+  Head() = default;
+  explicit Head(Linear linear) : linear_(std::move(linear)) {}
+
+  // x [R D] f32; logits [R V] f32, -inf from the decodable vocabulary on. R may be 0: a chunk of a prompt.
+  void operator()(Step& step, TensorView x, TensorView logits) const {
+    if (x.rows() > 0) linear_(step, x, logits);
+  }
+  int64_t workspace_bytes(int64_t rows) const { return linear_.workspace_bytes(rows); }
+
+ private:
+  Linear linear_;
+};
+
+// The rows of x whose logits are wanted: [R D] in workspace memory.
+TensorView output_rows(Step& step, TensorView x);
+
+}  // namespace ashlar
+
+#endif  // ASHLAR_NN_EMBEDDING_H_
