@@ -91,6 +91,7 @@ def client_command(source, folder):
 
 NETWORK_SIGNS = ("connection", "retrying", "timed out", "timeout", "name or service", "resolve",
                  "proxy", "ssl", "enotfound", "econnrefused", "etimedout", "network", "tunnel")
+CUT_SIGNS = ("is invalid", "incomplete", "eintegrity")
 SPACE_SIGNS = ("no space left", "enospc", "file too large", "efbig", "disk quota")
 
 
@@ -103,6 +104,9 @@ def explain_client_failure(source, output):
     if any(sign in text for sign in SPACE_SIGNS):
         return FetchError(f"the disk is full: {source['client']} could not store {name} ({errors[0]})",
                           "Free some space, or choose another place with XDG_CACHE_HOME.")
+    if any(sign in text for sign in CUT_SIGNS):
+        return FetchError(f"the download of {name} was cut off or damaged ({errors[0]})",
+                          "The network or a proxy ended it early; run the command again.")
     if any(sign in text for sign in NETWORK_SIGNS):
         settings = "pip config list" if source["client"] == "pip" else "npm config list"
         return FetchError(f"{source['client']} could not reach its package index for {name} "

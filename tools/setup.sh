@@ -83,7 +83,7 @@ find_cargo() {
       return
     fi
   done < <(type -aP cargo; printf '%s\n' "$HOME/.cargo/bin/cargo" /usr/bin/cargo
-    compgen -G '/usr/bin/cargo-1.*' | sort -rV)
+    compgen -c cargo-1. | sort -ruV | while read -r candidate; do type -P "$candidate"; done)
   return 1
 }
 
