@@ -47,7 +47,8 @@ OpCost matmul_cost(const MatmulArgs& args) {
     left -= read;
   }
   const int64_t stored = args.y.shape().count() * (args.epilogue.add_to_output ? 2 : 1);
-  cost.bytes += (args.x.shape().count() + stored + args.epilogue.bias.shape().count()) * 4;
+  const int64_t bias = args.epilogue.bias.empty() ? 0 : args.epilogue.bias.dim(0);
+  cost.bytes += (args.x.shape().count() + stored + bias) * 4;
   return cost;
 }
 
