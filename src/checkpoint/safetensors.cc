@@ -28,8 +28,8 @@ Status check_order(std::vector<SafetensorsEntry>& entries, int64_t data_bytes) {
                   quote_name(entry.name), begin, end, data_bytes);
     }
     if (begin != next) {
-      return fail(ErrorCode::kCorrupt, "tensor {} begins at {} where {} was expected (a {})",
-                  quote_name(entry.name), begin, next, begin < next ? "overlap" : "gap");
+      return fail(ErrorCode::kCorrupt, "tensor {} begins at {} where {} was expected ({})",
+                  quote_name(entry.name), begin, next, begin < next ? "an overlap" : "a gap");
     }
     next = end;
   }
