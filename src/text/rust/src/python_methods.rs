@@ -1,14 +1,43 @@
-//! Methods of Python's str, dict and list that templates call.
-//!
-//! Most come from the crate's `pycompat`; the ones here are those it lacks or answers differently from Python.
+//! What templates may call on Python's values, and the filters and tests of Jinja2 that minijinja answers differently.
 
-use minijinja::value::{from_args, Value, ValueKind};
-use minijinja::{Error, ErrorKind, State};
+use minijinja::value::{from_args, Kwargs, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State};
 
-pub fn call(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+use crate::python;
+use crate::python_text;
+
+pub fn install(environment: &mut Environment) {
+    environment.set_unknown_method_callback(call);
+    environment.add_filter("string", python::to_str_value);
+    environment.add_filter("int", to_int);
+    environment.add_filter("float", to_float);
+    environment.add_filter("title", title);
+    environment.add_filter("wordcount", word_count);
+    environment.add_test("sequence", is_sequence);
+    environment.add_test("iterable", |value: &Value| {
+        value.is_undefined() || value.try_iter().is_ok()
+    });
+    environment.add_test("number", |value: &Value| {
+        matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
+    });
+    environment.add_test("divisibleby", |value: i64, by: i64| {
+        value.checked_rem(by).map(|rest| rest == 0).ok_or_else(|| invalid("division by zero"))
+    });
+    environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
+    // A macro may read its surplus arguments. They are refused when given, so there are never any.
+    environment.add_global("varargs", Vec::<Value>::new());
+}
+
+fn invalid(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
+fn call(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let own = match value.kind() {
-        ValueKind::String => text_method(value.as_str().unwrap_or_default(), method, args)?,
-        ValueKind::Seq => list_method(value, method, args)?,
+        ValueKind::String => {
+            python_text::call(value.as_str().unwrap_or_default(), method, args)?
+        }
+        ValueKind::Seq | ValueKind::Iterable => list_method(value, method, args)?,
         _ => None,
     };
     match own {
@@ -17,147 +46,113 @@ pub fn call(state: &State, value: &Value, method: &str, args: &[Value]) -> Resul
     }
 }
 
-fn text_method(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
-    Ok(Some(match method {
-        "removeprefix" => {
-            let (prefix,): (&str,) = from_args(args)?;
-            Value::from(text.strip_prefix(prefix).unwrap_or(text))
-        }
-        "removesuffix" => {
-            let (suffix,): (&str,) = from_args(args)?;
-            Value::from(text.strip_suffix(suffix).unwrap_or(text))
-        }
-        "partition" => {
-            let (separator,): (&str,) = from_args(args)?;
-            parts(text.split_once(separator), separator, [text, "", ""])
-        }
-        "rpartition" => {
-            let (separator,): (&str,) = from_args(args)?;
-            parts(text.rsplit_once(separator), separator, ["", "", text])
-        }
-        "rsplit" => rsplit(text, args)?,
-        "find" => position(text, args, |text, what| text.find(what))?,
-        "rfind" => position(text, args, |text, what| text.rfind(what))?,
-        "index" => {
-            let found = position(text, args, |text, what| text.find(what))?;
-            if found == Value::from(-1) {
-                return Err(Error::new(ErrorKind::InvalidOperation, "substring not found"));
-            }
-            found
-        }
-        "swapcase" => Value::from(
-            text.chars()
-                .flat_map(|c| -> Vec<char> {
-                    if c.is_uppercase() {
-                        c.to_lowercase().collect()
-                    } else {
-                        c.to_uppercase().collect()
-                    }
-                })
-                .collect::<String>(),
-        ),
-        "casefold" => Value::from(text.to_lowercase()),
-        "zfill" => {
-            let (width,): (usize,) = from_args(args)?;
-            let fill = padding(text, width, '0')?;
-            let (sign, digits) = match text.as_bytes().first() {
-                Some(b'+' | b'-') => text.split_at(1),
-                _ => ("", text),
-            };
-            Value::from(format!("{sign}{fill}{digits}"))
-        }
-        "ljust" | "rjust" | "center" => {
-            let (width, fill): (usize, Option<char>) = from_args(args)?;
-            let fill = padding(text, width, fill.unwrap_or(' '))?;
-            Value::from(match method {
-                "ljust" => format!("{text}{fill}"),
-                "rjust" => format!("{fill}{text}"),
-                _ => centred(text, &fill, width),
-            })
-        }
-        _ => return Ok(None),
-    }))
-}
-
+/// A sum or a slice of lists is lazy here and a list in Python, so both kinds have a list's methods.
 fn list_method(value: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
-    if method != "index" {
-        return Ok(None);
-    }
-    let (wanted,): (&Value,) = from_args(args)?;
-    match value.try_iter()?.position(|item| item == *wanted) {
-        Some(at) => Ok(Some(Value::from(at))),
-        None => Err(Error::new(ErrorKind::InvalidOperation, "the value is not in the list")),
-    }
-}
-
-fn parts(found: Option<(&str, &str)>, separator: &str, absent: [&str; 3]) -> Value {
-    match found {
-        Some((before, after)) => [before, separator, after].into_iter().collect(),
-        None => absent.into_iter().collect(),
-    }
-}
-
-fn rsplit(text: &str, args: &[Value]) -> Result<Value, Error> {
-    let (separator, limit): (Option<&str>, Option<i64>) = from_args(args)?;
-    let limit = limit.and_then(|n| usize::try_from(n).ok());
-    let mut found: Vec<&str> = Vec::new();
-    match separator {
-        Some("") => return Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
-        Some(separator) => match limit {
-            Some(limit) => found.extend(text.rsplitn(limit.saturating_add(1), separator)),
-            None => found.extend(text.rsplit(separator)),
-        },
-        None => {
-            let mut rest = text.trim_end();
-            while !rest.is_empty() && limit.is_none_or(|limit| found.len() < limit) {
-                let start = rest.rfind(char::is_whitespace);
-                let word = start.map_or(rest, |at| rest[at..].trim_start());
-                found.push(word);
-                rest = rest[..rest.len() - word.len()].trim_end();
-            }
-            if !rest.is_empty() {
-                found.push(rest);
+    match method {
+        "index" => {
+            let (wanted,): (&Value,) = from_args(args)?;
+            match value.try_iter()?.position(|item| item == *wanted) {
+                Some(at) => Ok(Some(Value::from(at))),
+                None => Err(invalid("the value is not in the list")),
             }
         }
+        "count" => {
+            let (wanted,): (&Value,) = from_args(args)?;
+            let count = value.try_iter()?.filter(|item| item == wanted).count();
+            Ok(Some(Value::from(count)))
+        }
+        "copy" => {
+            let () = from_args(args)?;
+            Ok(Some(value.clone()))
+        }
+        _ => Ok(None),
     }
-    found.reverse();
-    Ok(found.into_iter().collect())
 }
 
-/// Positions in Python count code points.
-fn position(
-    text: &str,
-    args: &[Value],
-    search: impl Fn(&str, &str) -> Option<usize>,
+/// Whatever has a length and items: also texts and dicts.
+fn is_sequence(value: &Value) -> bool {
+    match value.kind() {
+        ValueKind::String | ValueKind::Seq | ValueKind::Map => true,
+        ValueKind::Iterable => value.len().is_some(),
+        _ => false,
+    }
+}
+
+/// `int(value, default=0, base=10)`: what does not convert gives the default.
+fn to_int(
+    value: &Value,
+    default: Option<Value>,
+    base: Option<u32>,
+    named: Kwargs,
 ) -> Result<Value, Error> {
-    let (what, start): (&str, Option<usize>) = from_args(args)?;
-    let skipped = start.unwrap_or(0);
-    let Some(offset) = text
-        .char_indices()
-        .map(|(at, _)| at)
-        .chain(std::iter::once(text.len()))
-        .nth(skipped)
-    else {
-        return Ok(Value::from(-1));
+    let default = match default {
+        Some(default) => default,
+        None => named.get::<Option<Value>>("default")?.unwrap_or(Value::from(0)),
     };
-    let found = search(&text[offset..], what);
-    Ok(found.map_or(Value::from(-1), |at| {
-        Value::from(skipped + text[offset..offset + at].chars().count())
-    }))
-}
-
-const MAX_WIDTH: usize = 100_000;
-
-fn padding(text: &str, width: usize, fill: char) -> Result<String, Error> {
-    if width > MAX_WIDTH {
-        return Err(Error::new(ErrorKind::InvalidOperation, "the width is too large"));
+    let base = base.or(named.get("base")?).unwrap_or(10);
+    named.assert_all_used()?;
+    if !(2..=36).contains(&base) {
+        return Err(invalid("a base outside 2 to 36"));
     }
-    Ok(std::iter::repeat_n(fill, width.saturating_sub(text.chars().count())).collect())
+    Ok(match value.kind() {
+        ValueKind::Bool => Value::from(i64::from(value.is_true())),
+        ValueKind::Number if value.is_integer() => value.clone(),
+        ValueKind::Number => truncated(f64::try_from(value.clone())?).unwrap_or(default),
+        ValueKind::String => {
+            let text = value.as_str().unwrap_or_default().trim_matches(python_text::is_space);
+            let digits = text.replace('_', "");
+            match i128::from_str_radix(digits.strip_prefix('+').unwrap_or(&digits), base) {
+                Ok(number) => Value::from(number),
+                Err(_) => parse_float(text).and_then(truncated).unwrap_or(default),
+            }
+        }
+        _ => default,
+    })
 }
 
-fn centred(text: &str, fill: &str, width: usize) -> String {
-    let count = fill.chars().count();
-    let left = count / 2 + (count & width & 1);
-    let split = fill.char_indices().nth(left).map_or(fill.len(), |(at, _)| at);
-    format!("{}{text}{}", &fill[..split], &fill[split..])
+fn truncated(number: f64) -> Option<Value> {
+    // Beyond this an i128 would saturate.
+    (number.abs() < 1e38).then(|| Value::from(number as i128))
+}
+
+fn parse_float(text: &str) -> Option<f64> {
+    text.trim_matches(python_text::is_space).parse().ok()
+}
+
+/// `float(value, default=0.0)`.
+fn to_float(value: &Value, default: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    let default = match default {
+        Some(default) => default,
+        None => named.get::<Option<Value>>("default")?.unwrap_or(Value::from(0.0)),
+    };
+    named.assert_all_used()?;
+    Ok(match value.kind() {
+        ValueKind::Bool => Value::from(f64::from(u8::from(value.is_true()))),
+        ValueKind::Number => Value::from(f64::try_from(value.clone())?),
+        ValueKind::String => {
+            parse_float(value.as_str().unwrap_or_default()).map_or(default, Value::from)
+        }
+        _ => default,
+    })
+}
+
+/// Unlike str.title, the filter starts words only after spaces, hyphens and opening brackets.
+fn title(value: &Value) -> Result<String, Error> {
+    let mut out = String::new();
+    let mut starts = true;
+    for c in python::to_str(value)?.chars() {
+        if starts {
+            out.extend(c.to_uppercase());
+        } else {
+            out.extend(c.to_lowercase());
+        }
+        starts = python_text::is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
+    }
+    Ok(out)
+}
+
+fn word_count(value: &Value) -> Result<usize, Error> {
+    let text = python::to_str(value)?;
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    Ok(words.filter(|word| !word.is_empty()).count())
 }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value as Json};
 use crate::failure::Failure;
 use crate::python::{self, JsonStyle};
 use crate::python_methods;
+use crate::source;
 
 pub struct Input<'a> {
     pub messages: &'a str,
@@ -39,14 +40,11 @@ impl ChatTemplate {
         environment.set_lstrip_blocks(true);
         environment.set_fuel(Some(step_limit));
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment.set_unknown_method_callback(python_methods::call);
         environment.set_formatter(format_value);
+        python_methods::install(&mut environment);
         environment.add_filter("tojson", tojson);
-        environment.add_filter("string", python::to_str_value);
         environment.add_function("raise_exception", raise_exception);
-        environment
-            .add_template_owned(NAME, replace_generation_tags(source))
-            .map_err(describe)?;
+        environment.add_template_owned(NAME, source::adapt(source)).map_err(describe)?;
         Ok(Self { environment })
     }
 
@@ -119,29 +117,6 @@ fn messages(json: &str) -> Result<Json, Failure> {
         }
     }
     Ok(Json::Array(messages))
-}
-
-/// `{% generation %}` only marks text for training. A `with` block keeps its scope and its line and trims alike.
-fn replace_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(at) = rest.find("{%") {
-        let (before, tag) = rest.split_at(at + 2);
-        out.push_str(before);
-        rest = tag;
-        let Some(end) = tag.find("%}") else { break };
-        let inside = &tag[..end];
-        let name = inside.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
-        let with = match name {
-            "generation" => "with",
-            "endgeneration" => "endwith",
-            _ => continue,
-        };
-        out.push_str(&inside.replacen(name, with, 1));
-        rest = &tag[end..];
-    }
-    out.push_str(rest);
-    out
 }
 
 fn format_value(out: &mut Output, _: &State, value: &Value) -> Result<(), Error> {
