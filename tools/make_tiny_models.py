@@ -158,7 +158,8 @@ def transformers_logits(config_folder, texts, weights=None, change=None, gelu=No
             config_folder, config=config, dtype=torch.float32, attn_implementation="eager")
     else:
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float()
-        missing, unexpected = model.load_state_dict({k: torch.from_numpy(v) for k, v in weights.items()}, strict=False)
+        values = {k: torch.from_numpy(v) for k, v in weights.items()}
+        missing, unexpected = model.load_state_dict(values, strict=False)
         assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
         model.tie_weights()
     model.eval()
@@ -192,7 +193,8 @@ def compare_with_llama_cpp(spec, path, folder, texts, logits):
         exact = pathlib.Path(scratch) / "float32.gguf"
         gguf_weights.save(exact, spec.arch, spec.config, vocabulary_writer(spec), model.tensors)
         difference = largest_difference(llama_cpp_logits(exact, texts), logits)
-    assert difference < (GELU_AGREEMENT if spec.arch == "gemma3" else AGREEMENT), f"{path.name}: llama.cpp differs by {difference}"
+    limit = GELU_AGREEMENT if spec.arch == "gemma3" else AGREEMENT
+    assert difference < limit, f"{path.name}: llama.cpp differs by {difference}"
     return [rows.argmax(-1).astype(np.int32) for rows in llama_cpp_logits(path, texts)], difference
 
 
@@ -258,7 +260,8 @@ def make(spec, out, seed):
     logits = transformers_logits(folder, texts, None if spec.dtypes else weights)
     spread = float(np.mean([rows.std() for rows in logits]))
     planted = planted_mistakes(spec, folder, texts, logits, weights)
-    line = f"{spec.name}: logit spread {spread:.2f}, planted " + ", ".join(f"{k} {v:.2f}" for k, v in planted.items())
+    line = f"{spec.name}: logit spread {spread:.2f}, planted "
+    line += ", ".join(f"{k} {v:.2f}" for k, v in planted.items())
     if spec.dtypes:
         top1, facts = None, dict(source)
         if spec.arch:

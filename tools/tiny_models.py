@@ -84,7 +84,8 @@ SPECS = [
          ("bfloat16",), shards=3, gguf_types=("BF16",), vocabulary="bpe"),
     Spec("llama_linear", "llama", llama(rope_scaling={"type": "linear", "factor": 2.5, "rope_type": "linear"}),
          ("float16",), gguf_types=("F16",)),
-    Spec("llama_yarn", "llama", llama(head_dim=32, rope_scaling=YARN), ("bfloat16", "bfloat16", "float32"), gguf_types=("BF16",),
+    Spec("llama_yarn", "llama", llama(head_dim=32, rope_scaling=YARN),
+         ("bfloat16", "bfloat16", "float32"), gguf_types=("BF16",),
          vocabulary="bpe"),
     Spec("llama_bias", None, llama(vocab_size=64, attention_bias=True, mlp_bias=True), ("float16",)),
     Spec("mistral", "llama", mistral(sliding_window=None, head_dim=16), ("bfloat16",), gguf_types=("BF16", "F16")),
@@ -106,7 +107,8 @@ SPECS = [
     Spec("gemma3_types", None, gemma3(num_hidden_layers=4, vocab_size=128, num_attention_heads=2) | {
         "query_pre_attn_scalar": 48, "layer_types": ["sliding_attention", "full_attention"] * 2,
         "sliding_window": 9, "head_dim": 16}, ("bfloat16", "bfloat16", "float32")),
-    Spec("llama_k", "llama", llama(hidden_size=256, intermediate_size=256, num_attention_heads=8, tie_word_embeddings=True), (),
+    Spec("llama_k", "llama", llama(hidden_size=256, intermediate_size=256, num_attention_heads=8,
+                                   tie_word_embeddings=True), (),
          quantized={"q2_k_to_q6_k": ("Q4_K", "Q6_K", "Q5_K", "Q3_K", "Q2_K")}, scale=0.7),
 ]
 
