@@ -53,10 +53,28 @@ def _suffix(qtype):
     return name[:-1].lower() + "K" if name.endswith("_K") else name.lower()
 
 
+def save_float32(source, path, tensors):
+    """Copies a GGUF with all its metadata, its tensors replaced by float32 ones of the same names."""
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(path, reader.fields["general.architecture"].contents())
+    for key, field in reader.fields.items():
+        if key.startswith("GGUF.") or key == "general.architecture":
+            continue
+        kind = field.types[0]
+        writer.add_key_value(key, field.contents(), kind,
+                             field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None)
+    for name, value in tensors.items():
+        writer.add_tensor(name, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 class Oracle:
     """A loaded GGUF. `logits(ids)` is float32 [T, V], one row after each token."""
 
-    def __init__(self, path, positions, threads=2):
+    def __init__(self, path, positions, threads=1):
         self.model = llama_cpp.Llama(
             model_path=str(path), n_ctx=positions, n_batch=positions, n_ubatch=positions, logits_all=True,
             n_threads=threads, n_threads_batch=threads, type_k=F32, type_v=F32, flash_attn=False, verbose=False)
