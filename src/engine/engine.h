@@ -20,7 +20,7 @@
 
 namespace ashlar {
 
-class Runner;
+class Speculator;
 class Tokenizer;
 
 struct EngineOptions {
@@ -58,9 +58,10 @@ struct EngineText {
 
 class Engine {
  public:
-  // Allocates everything the engine will ever need on the device. model and device must outlive it.
+  // Allocates everything the engine will ever need on the device. model, device, tokenizer and speculator must outlive it.
   static Result<std::unique_ptr<Engine>> create(Model& model, Device& device, EngineText text,
-                                                const EngineOptions& options);
+                                                const EngineOptions& options,
+                                                Speculator* speculator = nullptr);
   ~Engine();
 
   // Checks the request and enqueues it. Refused at once: values out of range, a prompt longer than the context, a

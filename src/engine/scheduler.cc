@@ -13,6 +13,7 @@ Scheduler::Scheduler(const SchedulerOptions& options)
       slots_(options.max_sequences + options.snapshot_slots) {
   CHECK_GE(options.step_rows, options.max_sequences);
   CHECK_GE(options.depth, 1);
+  for (PageId page = 0; options.clear_pages && page < options.pages; ++page) pages_.mark(page);
 }
 
 Status Scheduler::check(const SequenceSpec& spec) const {

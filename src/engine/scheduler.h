@@ -34,6 +34,7 @@ struct SchedulerOptions {
   int64_t step_rows = 1;       // at least max_sequences * (1 + drafts of any sequence)
   int64_t max_context = 0;
   int64_t depth = 1;           // steps in flight
+  bool clear_pages = false;    // pages hold anything at the start: clear each before its first use
   int64_t chunk_positions = 0;  // C of recurrent layers; 0: the model has none
 };
 

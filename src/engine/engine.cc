@@ -1,0 +1,196 @@
+// The façade: creation, submission, the loop of plan, launch and reconcile.
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/engine_state.h"
+#include "engine/memory_plan.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int64_t kMaxChoices = 128;
+
+Status check_tokens(std::span<const int32_t> tokens, int64_t below, std::string_view field) {
+  for (int32_t token : tokens) {
+    if (token < 0 || token >= below) {
+      return fail(ErrorCode::kInvalidArgument, "{}: there is no token {}; ids are below {}", field, token, below);
+    }
+  }
+  return {};
+}
+
+Status check_range(int64_t value, int64_t low, int64_t high, std::string_view field) {
+  if (value >= low && value <= high) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: {} is out of range, {} to {}", field, value, low, high);
+}
+
+Status check_options(const EngineOptions& options, int64_t drafts) {
+  EngineOptions copy = options;
+  const OptionFields fields = copy.fields();
+  for (const OptionField& field : fields.list()) {
+    const int64_t value = *std::get<int64_t*>(field.target);
+    ASHLAR_TRY(check_range(value, static_cast<int64_t>(*field.low), static_cast<int64_t>(*field.high), field.name));
+  }
+  const int64_t least = options.max_sequences * (1 + drafts);
+  if (options.step_rows < least) {
+    return fail(ErrorCode::kInvalidArgument,
+                "step_rows: {} is too few for max_sequences {} with {} drafts; at least {}", options.step_rows,
+                options.max_sequences, drafts, least);
+  }
+  return {};
+}
+
+}  // namespace
+
+OptionFields EngineOptions::fields() {
+  constexpr double kMany = 1e12;
+  OptionFields f;
+  f.add("max_context", max_context, "positions that a sequence may have; 0: what the model was made for").range(0, kMany);
+  f.add("kv_positions", kv_positions, "positions that all sequences may have together; 0: from the memory")
+      .range(0, kMany);
+  f.add("max_sequences", max_sequences, "sequences that run at once").range(1, 4096);
+  f.add("step_rows", step_rows, "rows of a step; a longer prompt is computed in several steps").range(1, 65536);
+  f.add("max_waiting", max_waiting, "answers that may wait for their turn; more are refused").range(1, 1e6);
+  f.add("depth", depth, "steps in flight; 2 plans a step while the one before runs").range(1, 2);
+  return f;
+}
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, EngineText text,
+                                               const EngineOptions& options, Speculator* speculator) {
+  const int64_t drafts = speculator != nullptr ? speculator->drafts() : 0;
+  ASHLAR_TRY(check_options(options, drafts));
+  MemoryFacts facts;
+  facts.model_context = model.info().context_length;
+  facts.bytes_per_position = model.state_needs().page_bytes() / kPagePositions;
+  facts.budget_bytes = default_kv_budget_bytes();
+  ASHLAR_ASSIGN(const EngineOptions effective, plan_memory(options, facts));
+
+  SchedulerOptions scheduling;
+  scheduling.pages = static_cast<int32_t>(effective.kv_positions / kPagePositions);
+  scheduling.max_sequences = static_cast<int32_t>(effective.max_sequences);
+  scheduling.step_rows = effective.step_rows;
+  scheduling.max_context = effective.max_context;
+  scheduling.depth = effective.depth;
+  scheduling.clear_pages = true;
+  auto state = std::make_unique<State>(model, std::move(text), effective, scheduling);
+  state->drafts = drafts;
+
+  RunnerOptions running;
+  running.pages = scheduling.pages;
+  running.slots = effective.max_sequences;
+  running.step_rows = effective.step_rows;
+  running.max_context = effective.max_context;
+  running.depth = effective.depth;
+  ASHLAR_ASSIGN(std::unique_ptr<DeviceRunner> runner,
+                DeviceRunner::create(model, device, running, speculator));
+  state->device_runner = runner.get();
+  state->runner = std::move(runner);
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+Status Engine::State::validate(const Request& request) const {
+  const int64_t decodable = model.info().decodable;
+  ASHLAR_TRY(check_tokens(request.prompt, model.info().vocabulary, "prompt"));
+  ASHLAR_TRY(check_tokens(request.stop_tokens, decodable, "stop_tokens"));
+  ASHLAR_TRY(request.sampling.validate(decodable));
+  ASHLAR_TRY(check_range(request.choices, 1, kMaxChoices, "n"));
+  ASHLAR_TRY(check_range(request.max_tokens, 0, int64_t{1} << 40, "max_tokens"));
+  ASHLAR_TRY(check_range(request.min_tokens, 0, request.max_tokens > 0 ? request.max_tokens : options.max_context,
+                         "min_tokens"));
+  if (scheduler.waiting_count() + request.choices > options.max_waiting) {
+    return fail(ErrorCode::kUnavailable, "{} answers wait already; max_waiting is {}", scheduler.waiting_count(),
+                options.max_waiting);
+  }
+  return {};
+}
+
+Result<RequestId> Engine::submit(Request request) {
+  State& s = *state_;
+  if (s.failed) return tl::unexpected<Error>(s.failure);
+  ASHLAR_TRY(s.validate(request));
+  SequenceSpec spec;
+  spec.request = s.next_request;
+  spec.prompt = request.prompt;
+  // Without a limit the answer may fill the context, or the pages.
+  const int64_t room = s.options.max_context - static_cast<int64_t>(request.prompt.size());
+  spec.stop.max_tokens = request.max_tokens > 0 ? request.max_tokens : std::max<int64_t>(room, 1);
+  spec.stop.min_tokens = request.min_tokens;
+  if (!request.ignore_eos) spec.stop.end_tokens = s.text.end_tokens;
+  spec.stop.end_tokens.insert(spec.stop.end_tokens.end(), request.stop_tokens.begin(),
+                              request.stop_tokens.end());
+  spec.late = request.constraint != nullptr;
+  spec.drafts = s.drafts;
+  ASHLAR_TRY(s.scheduler.check(spec));
+
+  std::vector<EngineChoice> choices(static_cast<size_t>(request.choices));
+  for (size_t i = 0; i < choices.size(); ++i) {
+    choices[i].request = spec.request;
+    choices[i].choice = static_cast<int64_t>(i);
+    ASHLAR_ASSIGN(choices[i].text, OutputText::create(s.text.tokenizer, request.stop));
+    if (spec.late) choices[i].constraint = request.constraint();
+  }
+  EngineRequest record;
+  record.seed = request.sampling.seed ? *request.sampling.seed
+                                      : static_cast<int64_t>((uint64_t{s.random()} << 32 | s.random()) >> 11);
+  record.end_tokens = spec.stop.end_tokens;
+  record.open_choices = request.choices;
+  record.first = s.scheduler.add(spec, request.choices);
+  record.wish = std::move(request);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    s.choices.emplace(record.first + static_cast<int64_t>(i), std::move(choices[i]));
+  }
+  s.requests.emplace(s.next_request, std::move(record));
+  return s.next_request++;
+}
+
+void Engine::cancel(RequestId id) { state_->cancels.push_back(id); }
+
+Result<bool> Engine::step() {
+  State& s = *state_;
+  if (s.failed) return tl::unexpected<Error>(s.failure);
+  s.apply_cancels();
+  s.launch();
+  const Status status = s.scheduler.in_flight() > 0 ? s.reconcile() : Status();
+  if (!status) {
+    s.fail_all(status.error());
+    return tl::unexpected<Error>(status.error());
+  }
+  s.apply_cancels();
+  return !s.scheduler.idle();
+}
+
+Status Engine::run_until_idle() {
+  for (;;) {
+    ASHLAR_ASSIGN(const bool more, step());
+    if (!more) return {};
+  }
+}
+
+EngineStats Engine::stats() const {
+  const State& s = *state_;
+  const SchedulerCounts& counts = s.scheduler.counts();
+  EngineStats stats;
+  stats.pages_total = s.scheduler.pages().size();
+  stats.pages_free = s.scheduler.pages().free_count();
+  stats.running = s.scheduler.running_count();
+  stats.waiting = s.scheduler.waiting_count();
+  stats.steps = counts.steps;
+  stats.prompt_rows = counts.prompt_rows;
+  stats.decode_rows = counts.decode_rows;
+  stats.preemptions = counts.preemptions;
+  stats.discarded_rows = counts.discarded_rows;
+  stats.finished = s.finished;
+  stats.kv_bytes = s.device_runner->kv_bytes();
+  stats.workspace_bytes = static_cast<int64_t>(s.device_runner->workspace().capacity_bytes());
+  stats.workspace_peak_bytes = static_cast<int64_t>(s.device_runner->workspace().peak_bytes());
+  return stats;
+}
+
+const EngineOptions& Engine::options() const { return state_->options; }
+
+}  // namespace ashlar
