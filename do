@@ -24,7 +24,6 @@ usage: ./do COMMAND [ARGUMENT...]
   check [PART...]          all that a change must pass; parts: format layers sizes scripts docs asan tsan
   format                   format the C++ sources in place
   docs                     write the generated parts of README.md and docs/
-  bench [ARGUMENT...]      ashlar bench: speed of this machine
   verify                   compare the fetched models with the stored reference results
   clean                    remove build/ (fetched models stay)
 
@@ -128,15 +127,6 @@ command_verify() {
   build/cpu/tests/end_to_end_test --gtest_filter='RealModel*'
 }
 
-command_bench() {
-  setup build
-  build cpu ashlar
-  build/cpu/ashlar bench --help >/dev/null 2>&1 ||
-    fail "this version of ashlar has no bench verb yet." "\`./do run --stats PROMPT\` prints the speed of one answer."
-  fetch smollm2
-  exec build/cpu/ashlar bench "$@"
-}
-
 # Python packages of tools/python.txt, in a folder of the build.
 setup_python() {
   cmp -s tools/python.txt build/python/python.txt && return
@@ -171,7 +161,7 @@ main() {
   local command=${1:-help}
   [[ $# -eq 0 ]] || shift
   case $command in
-    run | test | build | check | docs | bench | verify) "command_$command" "$@" ;;
+    run | test | build | check | docs | verify) "command_$command" "$@" ;;
     setup)
       rm -f build/setup/*.done
       setup test

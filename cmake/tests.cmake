@@ -61,5 +61,8 @@ function(ashlar_add_tests)
   ashlar_add_test_program(apps ${CMAKE_SOURCE_DIR}/apps/ashlar apps ${ashlar_layers})
   foreach(group scenario golden end_to_end walkthrough)
     ashlar_add_test_program(${group} ${CMAKE_SOURCE_DIR}/tests/${group} apps ${ashlar_layers})
+    if(TARGET ${group}_test AND TARGET ashlar)
+      add_dependencies(${group}_test ashlar)  # some of them run the program
+    endif()
   endforeach()
 endfunction()
