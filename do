@@ -4,7 +4,9 @@
 # Each command first does what it needs (packages, build, models) and is quick and silent about what is
 # already there. Everything it says about that goes to stderr; stdout belongs to the program that runs.
 set -euo pipefail
+readonly CALLED_FROM=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
+readonly ROOT=$PWD
 source tools/setup.sh
 
 readonly MODELS_DIR=${XDG_CACHE_HOME:-$HOME/.cache}/ashlar/models
@@ -54,7 +56,13 @@ build() {
     printf '%s\n' "$settings" >"build/$preset/settings"
   fi
   if [[ -e build/$preset/.built ]]; then
-    ninja --quiet -C "build/$preset" "$@" >&2 || build_failed "$preset"
+    # Most calls find nothing to do and should say nothing; a longer one should not look like a hang.
+    (sleep 2 && say "Building what changed in build/$preset") &
+    local notice=$! result=0
+    ninja --quiet -C "build/$preset" "$@" >&2 || result=$?
+    kill "$notice" 2>/dev/null || true
+    wait "$notice" 2>/dev/null || true
+    [[ $result -eq 0 ]] || build_failed "$preset"
   else
     say "Building build/$preset (the first time takes minutes)"
     ninja -C "build/$preset" "$@" >&2 || build_failed "$preset"
@@ -72,7 +80,8 @@ command_run() {
   setup build
   build cpu ashlar
   fetch smollm2
-  exec build/cpu/ashlar run "$DEFAULT_MODEL" "$@"
+  cd "$CALLED_FROM"  # paths in flags are the caller's
+  exec "$ROOT/build/cpu/ashlar" run "$DEFAULT_MODEL" "$@"
 }
 
 command_build() {
@@ -171,8 +180,7 @@ main() {
     clean) rm -rf build ;;
     help | --help | -h) usage ;;
     *)
-      usage >&2
-      fail "there is no command '$command'."
+      fail "there is no command '$command'." "\`./do help\` lists the commands."
       ;;
   esac
 }
