@@ -57,7 +57,7 @@ build() {
   fi
   if [[ -e build/$preset/.built ]]; then
     # Most calls find nothing to do and should say nothing; a longer one should not look like a hang.
-    (sleep 2 && say "Building what changed in build/$preset") &
+    (sleep 2 >/dev/null 2>&1 && say "Building what changed in build/$preset") &
     local notice=$! result=0
     ninja --quiet -C "build/$preset" "$@" >&2 || result=$?
     kill "$notice" 2>/dev/null || true
