@@ -44,11 +44,38 @@ inline ScaleMin scale_min(const uint8_t* b, int j) {
   return {(b[j + 4] & 15) | (b[j - 4] >> 6) << 4, (b[j + 4] >> 4) | (b[j] >> 6) << 4};
 }
 
+// The same for all eight sub-blocks: byte j is that of sub-block j.
+struct PackedScaleMins {
+  uint64_t scales;
+  uint64_t mins;
+};
+inline PackedScaleMins packed_scale_mins(const uint8_t* b) {
+  uint32_t words[3];
+  std::memcpy(words, b, sizeof(words));
+  const uint64_t low_scales = words[0] & 0x3f3f3f3fu;
+  const uint64_t low_mins = words[1] & 0x3f3f3f3fu;
+  const uint64_t high_scales = (words[2] & 0x0f0f0f0fu) | ((words[0] >> 6) & 0x03030303u) << 4;
+  const uint64_t high_mins = ((words[2] >> 4) & 0x0f0f0f0fu) | ((words[1] >> 6) & 0x03030303u) << 4;
+  return {low_scales | high_scales << 32, low_mins | high_mins << 32};
+}
+
 // Scale of 16 elements, 6 bits with offset 32, of group g of a Q3_K block, from its twelve bytes.
 inline int q3_k_scale(const uint8_t* b, int g) {
   const int low = (b[g & 7] >> (4 * (g >> 3))) & 15;
   const int high = (b[8 + (g & 3)] >> (2 * (g >> 2))) & 3;
   return (low | high << 4) - 32;
+}
+// The same for all sixteen groups.
+inline void q3_k_scales(const uint8_t* b, int8_t* scales) {
+  uint32_t words[3];
+  std::memcpy(words, b, sizeof(words));
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t low = (words[i & 1] >> (4 * (i >> 1))) & 0x0f0f0f0fu;
+    const uint32_t high = ((words[2] >> (2 * i)) & 0x03030303u) << 4;
+    // Subtracting 32 from each byte: adding 96 keeps bit 7 free of borrows, and flipping it makes the sign.
+    const uint32_t shifted = ((low | high) + 0x60606060u) ^ 0x80808080u;
+    std::memcpy(scales + 4 * i, &shifted, sizeof(shifted));
+  }
 }
 
 void decode_q4_0_cpu(const std::byte* blocks, int64_t count, float* out);

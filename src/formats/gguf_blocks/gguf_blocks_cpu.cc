@@ -1,6 +1,9 @@
-// Vector decoders of all GGUF blocks, in two stages: unpack a block's codes to signed bytes, 16 or 32 at a time, then
-// scale runs of 16 or 32 codes to f32. The bits are those of the truth: the same product and sum, rounded apart, and
-// x - y is computed as x + (-y). Nothing here depends on the vector width.
+// Vector decoders of all GGUF blocks. The bits are those of the truth: the same product and sum, rounded apart; x - y is
+// computed as x + (-y). Nothing here depends on the vector width.
+//
+// Blocks of plain nibbles are widened at once; with 16 lanes their 16 possible values are computed and then looked up,
+// which halves the work. Other blocks are unpacked to signed bytes first, 32 at a time, and then scaled. Scales are made
+// f32 together, those of 16 blocks or of one block of 256: one at a time they cost as much as the weights.
 #include "formats/gguf_blocks/block_parts.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,47 +18,129 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
-using Bytes16 = hn::FixedTag<uint8_t, 16>;
 using Bytes32 = hn::FixedTag<uint8_t, 32>;
 using Vec32 = hn::Vec<Bytes32>;
 constexpr Floats kFloats;
-constexpr Bytes16 kBytes16;
 constexpr Bytes32 kBytes32;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Floats()));
 
-HWY_INLINE float half_value(const uint8_t* bytes) {
-  uint16_t bits;
-  std::memcpy(&bits, bytes, sizeof(bits));
-  const hn::FixedTag<uint16_t, 4> words;
+using Ints = hn::RebindToSigned<Floats>;
+using VecInts = hn::Vec<Ints>;
+constexpr Ints kInts;
+
+struct Halves {
+  float v[4];
+};
+
+// Four f16 values. Fields are read with their neighbours, always inside the block.
+HWY_INLINE Halves halves_at(const uint8_t* bytes) {
   const hn::FixedTag<float, 4> floats;
   const hn::Rebind<hwy::float16_t, decltype(floats)> halves;
-  return hn::GetLane(hn::PromoteTo(floats, hn::BitCast(halves, hn::Set(words, bits))));
+  Halves values;
+  hn::StoreU(hn::PromoteTo(floats, hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(bytes))), floats,
+             values.v);
+  return values;
 }
 
-// out[i] = d * q[i] for i < kCount.
-template <int kCount>
-HWY_INLINE void scale(const int8_t* q, float d, float* out) {
-  const hn::RebindToSigned<Floats> ints;
+// value(code) = d * code, and d * code + m.
+struct Scale {
+  float d;
+  HWY_INLINE hn::Vec<Floats> operator()(VecInts codes) const {
+    return hn::Mul(hn::Set(kFloats, d), hn::ConvertTo(kFloats, codes));
+  }
+};
+struct ScaleAdd {
+  float d;
+  float m;
+  HWY_INLINE hn::Vec<Floats> operator()(VecInts codes) const {
+    return hn::Add(hn::Mul(hn::Set(kFloats, d), hn::ConvertTo(kFloats, codes)), hn::Set(kFloats, m));
+  }
+};
+// d * (code - kMiddle)
+template <int kMiddle>
+struct ScaleShifted {
+  float d;
+  HWY_INLINE hn::Vec<Floats> operator()(VecInts codes) const {
+    return Scale{d}(hn::Sub(codes, hn::Set(kInts, kMiddle)));
+  }
+};
+// d * table[code]
+struct ScaleEntry {
+  float d;
+  const int8_t* table;
+  HWY_INLINE hn::Vec<Floats> operator()(VecInts codes) const {
+    const hn::Repartition<uint8_t, Ints> bytes;
+    const auto entries = hn::LoadDup128(bytes, reinterpret_cast<const uint8_t*>(table));
+    // The entry lands in the lowest byte; the shifts sign-extend it.
+    const auto found = hn::BitCast(kInts, hn::TableLookupBytes(entries, hn::BitCast(bytes, codes)));
+    return Scale{d}(hn::ShiftRight<24>(hn::ShiftLeft<24>(found)));
+  }
+};
+
+// out[i] = value(q[i]) for kCount signed bytes.
+template <int kCount, class Value>
+HWY_INLINE void widen(const int8_t* q, const Value& value, float* out) {
   const hn::Rebind<int8_t, Floats> bytes;
-  const auto factor = hn::Set(kFloats, d);
 #pragma GCC unroll 4
   for (int i = 0; i < kCount; i += kLanes) {
-    const auto value = hn::ConvertTo(kFloats, hn::PromoteTo(ints, hn::LoadU(bytes, q + i)));
-    hn::StoreU(hn::Mul(factor, value), kFloats, out + i);
+    hn::StoreU(value(hn::PromoteTo(kInts, hn::LoadU(bytes, q + i))), kFloats, out + i);
   }
 }
 
-// out[i] = d * q[i] + m for i < kCount.
-template <int kCount>
-HWY_INLINE void scale_add(const int8_t* q, float d, float m, float* out) {
-  const hn::RebindToSigned<Floats> ints;
-  const hn::Rebind<int8_t, Floats> bytes;
-  const auto factor = hn::Set(kFloats, d);
-  const auto offset = hn::Set(kFloats, m);
+// value(codes) for codes below 16. With 16 lanes all values are computed once and looked up.
+template <class Value>
+class FourBit {
+ public:
+  HWY_INLINE explicit FourBit(const Value& value) : value_(value), all_(value(hn::Iota(kInts, 0))) {}
+  HWY_INLINE hn::Vec<Floats> operator()(VecInts codes) const {
+    if constexpr (kLanes == 16) {
+      return hn::TableLookupLanes(all_, hn::IndicesFromVec(kFloats, codes));
+    } else {
+      return value_(codes);
+    }
+  }
+
+ private:
+  Value value_;
+  hn::Vec<Floats> all_;
+};
+
+// low[i] = low_value(low half of q[i]) and high[i] = high_value(high half) for kCount bytes.
+template <int kCount, class Value>
+HWY_INLINE void widen_nibbles(const uint8_t* q, const Value& low_value, const Value& high_value, float* low,
+                              float* high) {
+  const hn::Rebind<uint8_t, Floats> bytes;
+  const VecInts mask = hn::Set(kInts, 15);
 #pragma GCC unroll 4
   for (int i = 0; i < kCount; i += kLanes) {
-    const auto value = hn::ConvertTo(kFloats, hn::PromoteTo(ints, hn::LoadU(bytes, q + i)));
-    hn::StoreU(hn::Add(hn::Mul(factor, value), offset), kFloats, out + i);
+    const VecInts both = hn::PromoteTo(kInts, hn::LoadU(bytes, q + i));
+    hn::StoreU(low_value(hn::And(both, mask)), kFloats, low + i);
+    hn::StoreU(high_value(hn::ShiftRight<4>(both)), kFloats, high + i);
+  }
+}
+
+// A block of 32 nibbles with one value function.
+template <class Value>
+HWY_INLINE void widen_block(const uint8_t* q, const Value& value, float* out) {
+  const FourBit<Value> of_code(value);
+  widen_nibbles<16>(q, of_code, of_code, out, out + 16);
+}
+
+// A block of 32 codes of five bits: nibbles, and the fifth bit of element e as bit e of four bytes.
+template <class Value>
+HWY_INLINE void widen_fives(const uint8_t* q, const uint8_t* fifth, const Value& value, float* out) {
+  const hn::Rebind<uint8_t, Floats> bytes;
+  const VecInts mask = hn::Set(kInts, 15);
+  const VecInts bit = hn::Set(kInts, 16);
+#pragma GCC unroll 2
+  for (int i = 0; i < 16; i += kLanes) {
+    const VecInts both = hn::PromoteTo(kInts, hn::LoadU(bytes, q + i));
+    const VecInts low = hn::And(both, mask);
+    const VecInts high = hn::ShiftRight<4>(both);
+    const auto in_low = hn::LoadMaskBits(kInts, fifth + i / 8);
+    const auto in_high = hn::LoadMaskBits(kInts, fifth + 2 + i / 8);
+    hn::StoreU(value(hn::IfThenElse(in_low, hn::Or(low, bit), low)), kFloats, out + i);
+    hn::StoreU(value(hn::IfThenElse(in_high, hn::Or(high, bit), high)), kFloats, out + 16 + i);
   }
 }
 
@@ -63,67 +148,69 @@ HWY_INLINE void store(Vec32 codes, int8_t* q) { hn::StoreU(codes, kBytes32, rein
 HWY_INLINE Vec32 load32(const uint8_t* bytes) { return hn::LoadU(kBytes32, bytes); }
 HWY_INLINE Vec32 set32(int value) { return hn::Set(kBytes32, static_cast<uint8_t>(value)); }
 
-// The 32 nibbles of 16 bytes: low halves first.
-HWY_INLINE Vec32 nibbles(const uint8_t* bytes) {
-  const auto both = hn::LoadU(kBytes16, bytes);
-  const auto low = hn::And(both, hn::Set(kBytes16, 15));
-  return hn::Combine(kBytes32, hn::ShiftRight<4>(both), low);
-}
-
-// 16 where the element's bit of the four bytes is set.
-HWY_INLINE Vec32 fifth_bits(const uint8_t* bits) {
-  return hn::IfThenElseZero(hn::LoadMaskBits(kBytes32, bits), set32(16));
-}
-
 // `value` where bit `bit` of the element's byte is set.
 HWY_INLINE Vec32 where_bit(Vec32 bytes, int bit, int value) {
   return hn::IfThenElseZero(hn::TestBit(bytes, set32(1 << bit)), set32(value));
 }
 
-// The values of the table's 16 entries for 32 codes.
-HWY_INLINE Vec32 look_up(const int8_t* table, Vec32 codes) {
-  const auto entries = hn::LoadDup128(kBytes32, reinterpret_cast<const uint8_t*>(table));
-  return hn::TableLookupBytes(entries, codes);
+// Blocks of 32. d and m are the f16 numbers at bytes 0 and 2, whether the block has them or not.
+HWY_INLINE void q4_0(const uint8_t* b, float d, float, float* out) {
+  widen_block(b + 2, ScaleShifted<8>{d}, out);
+}
+HWY_INLINE void q4_1(const uint8_t* b, float d, float m, float* out) {
+  widen_block(b + 4, ScaleAdd{d, m}, out);
+}
+HWY_INLINE void q5_0(const uint8_t* b, float d, float, float* out) {
+  widen_fives(b + 6, b + 2, ScaleShifted<16>{d}, out);
+}
+HWY_INLINE void q5_1(const uint8_t* b, float d, float m, float* out) {
+  widen_fives(b + 8, b + 4, ScaleAdd{d, m}, out);
+}
+HWY_INLINE void q8_0(const uint8_t* b, float d, float, float* out) {
+  widen<32>(reinterpret_cast<const int8_t*>(b + 2), Scale{d}, out);
+}
+HWY_INLINE void iq4_nl(const uint8_t* b, float d, float, float* out) {
+  widen_block(b + 2, ScaleEntry{d, kIq4Values}, out);
+}
+HWY_INLINE void mxfp4(const uint8_t* b, float, float, float* out) {
+  widen_block(b + 1, ScaleEntry{half_e8m0(b[0]), kTwiceE2m1}, out);
 }
 
-void q4_0(const uint8_t* b, float* out) {
-  alignas(32) int8_t q[32];
-  store(hn::Sub(nibbles(b + 2), set32(8)), q);
-  scale<32>(q, half_value(b), out);
+template <void (*kBlock)(const uint8_t* b, float d, float m, float* out), int kBytes>
+void decode_32(const std::byte* blocks, int64_t count, float* out) {
+  constexpr int kAtOnce = 16;
+  const auto* b = reinterpret_cast<const uint8_t*>(blocks);
+  for (int64_t begin = 0; begin < count; begin += kAtOnce) {
+    const auto some = static_cast<int>(HWY_MIN(count - begin, kAtOnce));
+    alignas(64) uint8_t heads[4 * kAtOnce];
+    alignas(64) float fields[2 * kAtOnce];
+    for (int i = 0; i < some; ++i) std::memcpy(heads + 4 * i, b + i * kBytes, 4);
+    const hn::Rebind<hwy::float16_t, Floats> halves;
+    for (int i = 0; i < 2 * some; i += kLanes) {
+      const auto half = hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(heads + 2 * i));
+      hn::StoreU(hn::PromoteTo(kFloats, half), kFloats, fields + i);
+    }
+    for (int i = 0; i < some; ++i, b += kBytes, out += 32) kBlock(b, fields[2 * i], fields[2 * i + 1], out);
+  }
 }
 
-void q4_1(const uint8_t* b, float* out) {
-  alignas(32) int8_t q[32];
-  store(nibbles(b + 4), q);
-  scale_add<32>(q, half_value(b), half_value(b + 2), out);
+// Sixteen integer scales as f32 factors.
+struct Scales {
+  alignas(64) float v[16];
+};
+HWY_INLINE Scales scales_of(const int8_t* integers, float d) {
+  Scales scales;
+  widen<16>(integers, Scale{d}, scales.v);
+  return scales;
 }
-
-void q5_0(const uint8_t* b, float* out) {
-  alignas(32) int8_t q[32];
-  store(hn::Sub(hn::Or(nibbles(b + 6), fifth_bits(b + 2)), set32(16)), q);
-  scale<32>(q, half_value(b), out);
-}
-
-void q5_1(const uint8_t* b, float* out) {
-  alignas(32) int8_t q[32];
-  store(hn::Or(nibbles(b + 8), fifth_bits(b + 4)), q);
-  scale_add<32>(q, half_value(b), half_value(b + 2), out);
-}
-
-void q8_0(const uint8_t* b, float* out) {
-  scale<32>(reinterpret_cast<const int8_t*>(b + 2), half_value(b), out);
-}
-
-void iq4_nl(const uint8_t* b, float* out) {
-  alignas(32) int8_t q[32];
-  store(look_up(kIq4Values, nibbles(b + 2)), q);
-  scale<32>(q, half_value(b), out);
-}
-
-void mxfp4(const uint8_t* b, float* out) {
-  alignas(32) int8_t q[32];
-  store(look_up(kTwiceE2m1, nibbles(b + 1)), q);
-  scale<32>(q, half_e8m0(b[0]), out);
+// Eight of them, from the bytes of an integer. Lanes beyond hold anything.
+HWY_INLINE Scales scales_of(uint64_t integers, float d) {
+  const hn::Rebind<uint8_t, Floats> bytes;
+  const hn::Repartition<uint64_t, decltype(bytes)> words;
+  Scales scales;
+  const auto codes = hn::PromoteTo(kInts, hn::BitCast(bytes, hn::Set(words, integers)));
+  hn::StoreU(Scale{d}(codes), kFloats, scales.v);
+  return scales;
 }
 
 void q2_k(const uint8_t* b, float* out) {
@@ -135,12 +222,10 @@ void q2_k(const uint8_t* b, float* out) {
     store(hn::And(hn::ShiftRight<4>(bytes), set32(3)), q + 128 * half + 64);
     store(hn::ShiftRight<6>(bytes), q + 128 * half + 96);
   }
-  const float d = half_value(b + 80);
-  const float dmin = half_value(b + 82);
-  for (int g = 0; g < 16; ++g) {
-    const float min = dmin * static_cast<float>(b[g] >> 4);
-    scale_add<16>(q + 16 * g, d * static_cast<float>(b[g] & 15), -min, out + 16 * g);
-  }
+  const Halves fields = halves_at(b + 76);  // d @80, dmin @82
+  Scales scales, mins;
+  widen_nibbles<16>(b, Scale{fields.v[2]}, Scale{-fields.v[3]}, scales.v, mins.v);
+  for (int g = 0; g < 16; ++g) widen<16>(q + 16 * g, ScaleAdd{scales.v[g], mins.v[g]}, out + 16 * g);
 }
 
 void q3_k(const uint8_t* b, float* out) {
@@ -156,31 +241,33 @@ void q3_k(const uint8_t* b, float* out) {
       store(hn::Sub(code, set32(4)), q + 128 * half + 32 * j);
     }
   }
-  const float d = half_value(b + 108);
-  for (int g = 0; g < 16; ++g) {
-    scale<16>(q + 16 * g, d * static_cast<float>(q3_k_scale(b + 96, g)), out + 16 * g);
-  }
+  alignas(16) int8_t integers[16];
+  q3_k_scales(b + 96, integers);
+  const Scales scales = scales_of(integers, halves_at(b + 102).v[3]);  // d @108
+  for (int g = 0; g < 16; ++g) widen<16>(q + 16 * g, Scale{scales.v[g]}, out + 16 * g);
 }
 
-// The sub-blocks of 32 that Q4_K and Q5_K share: out = (d * scale) * q - dmin * min.
-HWY_INLINE void scale_sub_blocks(const uint8_t* b, const int8_t* q, float* out) {
-  const float d = half_value(b);
-  const float dmin = half_value(b + 2);
-  for (int j = 0; j < 8; ++j) {
-    const ScaleMin s = scale_min(b + 4, j);
-    const float min = dmin * static_cast<float>(s.min);
-    scale_add<32>(q + 32 * j, d * static_cast<float>(s.scale), -min, out + 32 * j);
+// The factors of the sub-blocks of Q4_K and Q5_K: out = (d * scale) * q + (-dmin * min).
+struct SubBlocks {
+  Scales scales;
+  Scales mins;
+  HWY_INLINE explicit SubBlocks(const uint8_t* b) {
+    const PackedScaleMins packed = packed_scale_mins(b + 4);
+    const Halves fields = halves_at(b);
+    scales = scales_of(packed.scales, fields.v[0]);
+    mins = scales_of(packed.mins, -fields.v[1]);
   }
-}
+  HWY_INLINE ScaleAdd operator[](int j) const { return {scales.v[j], mins.v[j]}; }
+};
 
 void q4_k(const uint8_t* b, float* out) {
-  alignas(32) int8_t q[256];
-  for (int pair = 0; pair < 4; ++pair) {
-    const Vec32 bytes = load32(b + 16 + 32 * pair);
-    store(hn::And(bytes, set32(15)), q + 64 * pair);
-    store(hn::ShiftRight<4>(bytes), q + 64 * pair + 32);
+  const SubBlocks sub_blocks(b);
+  for (int pair = 0; pair < 4; ++pair, out += 64) {
+    const uint8_t* q = b + 16 + 32 * pair;
+    const FourBit low(sub_blocks[2 * pair]);
+    const FourBit high(sub_blocks[2 * pair + 1]);
+    widen_nibbles<32>(q, low, high, out, out + 32);
   }
-  scale_sub_blocks(b, q, out);
 }
 
 void q5_k(const uint8_t* b, float* out) {
@@ -191,7 +278,8 @@ void q5_k(const uint8_t* b, float* out) {
     store(hn::Or(hn::And(bytes, set32(15)), where_bit(high, 2 * pair, 16)), q + 64 * pair);
     store(hn::Or(hn::ShiftRight<4>(bytes), where_bit(high, 2 * pair + 1, 16)), q + 64 * pair + 32);
   }
-  scale_sub_blocks(b, q, out);
+  const SubBlocks sub_blocks(b);
+  for (int j = 0; j < 8; ++j) widen<32>(q + 32 * j, sub_blocks[j], out + 32 * j);
 }
 
 void q6_k(const uint8_t* b, float* out) {
@@ -209,23 +297,21 @@ void q6_k(const uint8_t* b, float* out) {
       store(hn::Sub(code, set32(32)), q + 128 * half + 32 * run);
     }
   }
-  const float d = half_value(b + 208);
-  for (int g = 0; g < 16; ++g) {
-    const auto s = static_cast<int8_t>(b[192 + g]);
-    scale<16>(q + 16 * g, d * static_cast<float>(s), out + 16 * g);
-  }
+  const auto* integers = reinterpret_cast<const int8_t*>(b + 192);
+  const Scales scales = scales_of(integers, halves_at(b + 202).v[3]);  // d @208
+  for (int g = 0; g < 16; ++g) widen<16>(q + 16 * g, Scale{scales.v[g]}, out + 16 * g);
 }
 
-template <void (*kBlock)(const uint8_t* block, float* out), int kElements, int kBytes>
-void decode(const std::byte* blocks, int64_t count, float* out) {
+template <void (*kBlock)(const uint8_t* block, float* out), int kBytes>
+void decode_256(const std::byte* blocks, int64_t count, float* out) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(blocks);
-  for (int64_t i = 0; i < count; ++i) kBlock(bytes + i * kBytes, out + i * kElements);
+  for (int64_t i = 0; i < count; ++i) kBlock(bytes + i * kBytes, out + i * 256);
 }
 
 constexpr DecodeBlocks kDecoders[] = {
-    decode<q4_0, 32, 18>,    decode<q4_1, 32, 20>,   decode<q5_0, 32, 22>,   decode<q5_1, 32, 24>,
-    decode<q8_0, 32, 34>,    decode<iq4_nl, 32, 18>, decode<mxfp4, 32, 17>,  decode<q2_k, 256, 84>,
-    decode<q3_k, 256, 110>,  decode<q4_k, 256, 144>, decode<q5_k, 256, 176>, decode<q6_k, 256, 210>,
+    decode_32<q4_0, 18>,    decode_32<q4_1, 20>,   decode_32<q5_0, 22>,   decode_32<q5_1, 24>,
+    decode_32<q8_0, 34>,    decode_32<iq4_nl, 18>, decode_32<mxfp4, 17>,  decode_256<q2_k, 84>,
+    decode_256<q3_k, 110>,  decode_256<q4_k, 144>, decode_256<q5_k, 176>, decode_256<q6_k, 210>,
 };
 const DecodeBlocks* decoders() { return kDecoders; }
 
