@@ -11,6 +11,11 @@ TensorView Embedding::operator()(Step& step) const {
   return x;
 }
 
+void Head::operator()(Step& step, TensorView x, TensorView logits) const {
+  if (x.rows() == 0) return;
+  weight_->apply(step.stream, step.workspace, x, logits, {.bias = {}, .decodable = decodable_});
+}
+
 TensorView output_rows(Step& step, TensorView x) {
   const TensorView y = step.workspace.take(DType::kF32, {step.output_rows.dim(0), x.dim(1)});
   gather_rows(step.stream, {.x = x, .rows = step.output_rows, .y = y});

@@ -1,6 +1,6 @@
 // Embedding and Head: tokens into rows at the beginning, rows into logits at the end. A tied head shares the weight.
 //
-// The mask of ids that the tokenizer cannot print is the head's own bias of -inf: whoever has logits has masked ones.
+// The mask of ids that the tokenizer cannot print is part of the head's matmul: whoever has logits has masked ones.
 #ifndef ASHLAR_NN_EMBEDDING_H_
 #define ASHLAR_NN_EMBEDDING_H_
 
@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "formats/format.h"
-#include "nn/linear.h"
 #include "nn/step.h"
 
 namespace ashlar {
@@ -32,16 +31,17 @@ class Embedding {
 class Head {
  public:
   Head() = default;
-  explicit Head(Linear linear) : linear_(std::move(linear)) {}
+  // Logits of ids from `decodable` on are -inf; 0: every row of the weight is decodable.
+  Head(std::shared_ptr<const Weight> weight, int64_t decodable)
+      : weight_(std::move(weight)), decodable_(decodable) {}
 
-  // x [R D] f32; logits [R V] f32, -inf from the decodable vocabulary on. R may be 0: a chunk of a prompt.
-  void operator()(Step& step, TensorView x, TensorView logits) const {
-    if (x.rows() > 0) linear_(step, x, logits);
-  }
-  int64_t workspace_bytes(int64_t rows) const { return linear_.workspace_bytes(rows); }
+  // x [R D] f32; logits [R V] f32. R may be 0: a chunk of a prompt.
+  void operator()(Step& step, TensorView x, TensorView logits) const;
+  int64_t workspace_bytes(int64_t rows) const { return weight_->workspace_bytes(rows); }
 
  private:
-  Linear linear_;
+  std::shared_ptr<const Weight> weight_;
+  int64_t decodable_ = 0;
 };
 
 // The rows of x whose logits are wanted: [R D] in workspace memory.

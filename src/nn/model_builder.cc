@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 namespace ashlar {
 
@@ -145,13 +144,7 @@ Result<Head> ModelBuilder::head(const std::string& name, const Embedding& embedd
     checkpoint_.claim(name + ".weight");
   }
   count(*weight);
-  Buffer mask;
-  if (decodable > 0 && decodable < vocabulary) {
-    std::vector<float> values(static_cast<size_t>(vocabulary), 0.0f);
-    std::fill(values.begin() + decodable, values.end(), -std::numeric_limits<float>::infinity());
-    ASHLAR_ASSIGN(mask, upload(values));
-  }
-  return Head(Linear(std::move(weight), std::move(mask)));
+  return Head(std::move(weight), decodable < vocabulary ? decodable : 0);
 }
 
 int ModelBuilder::add_paged(int64_t kv_heads, int64_t head_size, int64_t window) {
