@@ -1,5 +1,6 @@
 // A cursor over bytes that cannot run past their end. Reads are little-endian and may be unaligned.
-// It reports success as a bool, so that reading 262,144 strings builds no error values; the caller words the error.
+// It reports success as a bool, so that reading 262,144 strings builds no error values; the caller
+// words the error.
 #ifndef ASHLAR_CHECKPOINT_BYTE_READER_H_
 #define ASHLAR_CHECKPOINT_BYTE_READER_H_
 

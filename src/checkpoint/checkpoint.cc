@@ -1,16 +1,17 @@
-// Checkpoint over the contents that a reader made: lookup by name, claims, and the files beside the weights.
+// Checkpoint over the contents that a reader made: lookup by name, claims, and the files beside the
+// weights.
 //
-// Data pointers are guaranteed to be aligned to the size of plain numbers. GGUF files are aligned by format; an old
-// safetensors file may not be, and then its odd tensors are copied once. The alternative, unaligned loads in every
-// kernel, would make all files pay for those.
+// Data pointers are guaranteed to be aligned to the size of plain numbers. GGUF files are aligned
+// by format; an old safetensors file may not be, and then its odd tensors are copied once. The
+// alternative, unaligned loads in every kernel, would make all files pay for those.
 #include "checkpoint/checkpoint.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <numeric>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/check.h"
 #include "checkpoint/contents.h"

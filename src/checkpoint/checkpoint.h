@@ -1,9 +1,10 @@
-// Checkpoint: the named, memory-mapped tensors of a model and its configuration, with one face for GGUF and
-// safetensors.
+// Checkpoint: the named, memory-mapped tensors of a model and its configuration, with one face for
+// GGUF and safetensors.
 //
-// Tensor names and configuration keys are those of Hugging Face, whatever the file calls them. What a name means is
-// not known here: models ask for tensors by name, formats look at the types of a group. Nothing is decoded or copied.
-// Two facts about the *contents* of GGUF files differ from Hugging Face's and are flags, see below.
+// Tensor names and configuration keys are those of Hugging Face, whatever the file calls them. What
+// a name means is not known here: models ask for tensors by name, formats look at the types of a
+// group. Nothing is decoded or copied. Two facts about the *contents* of GGUF files differ from
+// Hugging Face's and are flags, see below.
 #ifndef ASHLAR_CHECKPOINT_CHECKPOINT_H_
 #define ASHLAR_CHECKPOINT_CHECKPOINT_H_
 
@@ -26,8 +27,9 @@ namespace ashlar {
 struct StoredTensor {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"
   StorageType type = StorageType::kF32;
-  std::vector<int64_t> shape;       // [N K], outermost first; may be empty (one element)
-  const std::byte* data = nullptr;  // plain numbers are aligned to their size; GGML blocks are not aligned inside
+  std::vector<int64_t> shape;  // [N K], outermost first; may be empty (one element)
+  // In the mapping. Plain numbers are aligned to their size; GGML blocks are not aligned inside.
+  const std::byte* data = nullptr;
   size_t bytes = 0;
   std::string file;  // where it lies, for messages
 
@@ -47,7 +49,7 @@ class TensorGroup {
 
   const std::string& prefix() const { return prefix_; }
   const Checkpoint& checkpoint() const { return *checkpoint_; }
-  // find looks, claim also records that the tensor is used. Both take what follows the dot: "weight".
+  // find looks, claim also records the use. Both take what follows the dot: "weight".
   const StoredTensor* find(std::string_view suffix) const;
   const StoredTensor* claim(std::string_view suffix) const;
   TensorGroup group(std::string_view suffix) const;
@@ -61,7 +63,8 @@ class TensorGroup {
 
 class Checkpoint {
  public:
-  // model_argument: a folder, a .gguf file, or a hub id "org/name" in the local cache. A path that exists wins.
+  // model_argument: a folder, a .gguf file, or a hub id "org/name" in the local cache. A path that
+  // exists wins.
   static Result<std::shared_ptr<Checkpoint>> open(const std::string& model_argument,
                                                   const HubPaths& hub);
   ~Checkpoint();
@@ -75,27 +78,31 @@ class Checkpoint {
   const StoredTensor* find(std::string_view name) const;
   TensorGroup group(std::string_view prefix) const { return {*this, std::string(prefix)}; }
 
-  // Claims record what a loader used; any thread may claim. A loader that is done refuses what unclaimed() lists.
+  // Claims record what a loader used; any thread may claim. A loader that is done refuses what
+  // unclaimed() lists.
   const StoredTensor* claim(std::string_view name) const;
   std::vector<const StoredTensor*> unclaimed() const;  // in file order
   // Error that names the unclaimed tensors (the first few, and how many).
   Status refuse_unclaimed() const;
 
-  // The model's configuration with Hugging Face's keys; config_name() is what messages should call it.
+  // The configuration with Hugging Face's keys; config_name() is what messages should call it.
   const nlohmann::json& config() const;
   const std::string& config_name() const;
   const nlohmann::json* generation_config() const;  // nullptr where there is none (always for GGUF)
 
-  // Text of a file beside the weights ("tokenizer.json", "chat_template.jinja"); nullopt where there is none, and
-  // always for GGUF, whose tokenizer and template are metadata. The name must be plain, without folders.
+  // Text of a file beside the weights ("tokenizer.json", "chat_template.jinja"); nullopt where
+  // there is none, and always for GGUF, whose tokenizer and template are metadata. The name must be
+  // plain, without folders.
   Result<std::optional<std::string>> optional_text(std::string_view file) const;
 
   const GgufFile* gguf() const;  // nullptr for safetensors
 
-  // Rows of q and k projections (weight and bias) are stored so that rotation pairs are adjacent: file row
-  // h*K + 2i + p is Hugging Face's row h*K + p*K/2 + i (K the head size). True for GGUF files of architecture llama.
+  // Rows of q and k projections (weight and bias) are stored so that rotation pairs are adjacent:
+  // file row h*K + 2i + p is Hugging Face's row h*K + p*K/2 + i (K the head size). True for GGUF
+  // files of architecture llama.
   bool qk_rows_interleaved() const;
-  // Norm weights are stored as 1 + w where Hugging Face stores w. True for GGUF files of the gemma family.
+  // Norm weights are stored as 1 + w, not w as in Hugging Face's files. True for GGUF files of
+  // gemma.
   bool norm_weights_include_one() const;
 
  private:

@@ -1,5 +1,5 @@
-// Checkpoint over both containers: names, shapes, claims, flags, files beside the weights, and folders that disagree
-// with themselves.
+// Checkpoint over both containers: names, shapes, claims, flags, files beside the weights, and
+// folders that disagree with themselves.
 #include "checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -109,9 +109,10 @@ TEST(Checkpoint, GroupsAndClaims) {
   const Status status = checkpoint->refuse_unclaimed();
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
-  expect_contains(status.error().message,
-                  "2 tensors have no use in this model: \"model.layers.0.self_attn.q_norm.weight\", "
-                  "\"model.layers.0.mlp.up_proj.weight\"");
+  expect_contains(
+      status.error().message,
+      "2 tensors have no use in this model: \"model.layers.0.self_attn.q_norm.weight\", "
+      "\"model.layers.0.mlp.up_proj.weight\"");
   checkpoint->claim("model.layers.0.self_attn.q_norm.weight");
   checkpoint->claim("model.layers.0.mlp.up_proj.weight");
   EXPECT_TRUE(checkpoint->refuse_unclaimed().has_value());

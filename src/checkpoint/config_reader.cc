@@ -1,5 +1,5 @@
-// The typed reader. One private conversion per type; the templates are instantiated here for the types that
-// configurations have, so that the header needs no JSON library.
+// The typed reader. One private conversion per type; the templates are instantiated here for the
+// types that configurations have, so that the header needs no JSON library.
 #include "checkpoint/config_reader.h"
 
 #include <cmath>
@@ -154,9 +154,9 @@ Result<T> ConfigReader::require(std::string_view key) const {
   return std::move(*value);
 }
 
-#define ASHLAR_INSTANTIATE(T)                                                               \
-  template Result<T> ConfigReader::require<T>(std::string_view) const;                      \
-  template Result<T> ConfigReader::optional<T>(std::string_view, T) const;                  \
+#define ASHLAR_INSTANTIATE(T)                                              \
+  template Result<T> ConfigReader::require<T>(std::string_view) const;     \
+  template Result<T> ConfigReader::optional<T>(std::string_view, T) const; \
   template Result<std::optional<T>> ConfigReader::optional<T>(std::string_view) const;
 ASHLAR_INSTANTIATE(bool)
 ASHLAR_INSTANTIATE(int64_t)

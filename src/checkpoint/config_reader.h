@@ -1,5 +1,5 @@
-// A typed reader over a JSON object that records which keys were read, so that a configuration value which the code
-// does not honour is refused by name instead of being ignored.
+// A typed reader over a JSON object that records which keys were read, so that a configuration
+// value which the code does not honour is refused by name instead of being ignored.
 //
 //   ConfigReader config(checkpoint.config(), checkpoint.config_name());
 //   ASHLAR_ASSIGN(const int64_t hidden, config.require<int64_t>("hidden_size"));
@@ -8,8 +8,8 @@
 //   config.ignore({"torch_dtype", "transformers_version"});
 //   ASHLAR_TRY(config.finish());
 //
-// A key whose value is null counts as absent. Errors name the file, the key, what was expected and what was found.
-// Copies share the record; the JSON must outlive them.
+// A key whose value is null counts as absent. Errors name the file, the key, what was expected and
+// what was found. Copies share the record; the JSON must outlive them.
 #ifndef ASHLAR_CHECKPOINT_CONFIG_READER_H_
 #define ASHLAR_CHECKPOINT_CONFIG_READER_H_
 
@@ -53,15 +53,17 @@ class ConfigReader {
   // Keys without effect on inference.
   void ignore(std::initializer_list<std::string_view> keys) const;
 
-  // A nested object. Its unread keys are part of this reader's finish(), with names like "rope_scaling.factor".
+  // A nested object. Its unread keys are part of this reader's finish(), with names like
+  // "rope_scaling.factor".
   Result<ConfigReader> object(std::string_view key) const;
   Result<std::optional<ConfigReader>> optional_object(std::string_view key) const;
 
   bool has(std::string_view key) const;  // present and not null; does not count as reading
   std::vector<std::string> unread() const;
-  Status finish() const;  // error kUnsupported that lists every unread key, also those of nested objects
+  // Error kUnsupported that lists every unread key, also those of nested objects.
+  Status finish() const;
 
-  // An error about a key, with the file's name and the value found, for checks that the caller makes.
+  // An error about a key, with file and value, for checks that the caller makes.
   tl::unexpected<Error> refuse(std::string_view key, std::string_view reason) const;
 
  private:

@@ -1,4 +1,5 @@
-// The reader refuses what is missing, of another type, different from the only supported value, or never read.
+// The reader refuses what is missing, of another type, different from the only supported value, or
+// never read.
 #include "checkpoint/config_reader.h"
 
 #include <gtest/gtest.h>

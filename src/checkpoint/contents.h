@@ -35,7 +35,8 @@ Result<CheckpointContents> read_gguf_checkpoint(const std::string& path);
 
 // A folder with config.json and model.safetensors or model.safetensors.index.json.
 Result<CheckpointContents> read_hf_folder(const std::string& folder);
-bool is_hf_folder(const std::string& folder);  // it has safetensors weights under one of the two names
+// Whether a folder has safetensors weights under one of the two names.
+bool is_hf_folder(const std::string& folder);
 
 }  // namespace ashlar
 

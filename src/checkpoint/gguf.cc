@@ -1,8 +1,9 @@
-// The GGUF parser. It trusts nothing: counts are checked against the bytes that are left before anything is reserved,
-// and every sum and product is checked for overflow.
+// The GGUF parser. It trusts nothing: counts are checked against the bytes that are left before
+// anything is reserved, and every sum and product is checked for overflow.
 //
 //   "GGUF" | u32 version | u64 tensors | u64 keys | keys × (string, u32 type, value)
-//   | tensors × (string, u32 n, u64 extents[n] innermost first, u32 type, u64 offset) | padding | data
+//   | tensors × (string, u32 n, u64 extents[n] innermost first, u32 type, u64 offset)
+//   | padding | data
 //
 // Limits beyond the format's own keep a hostile file from costing much more memory than its size.
 #include "checkpoint/gguf.h"
@@ -22,12 +23,13 @@ constexpr uint64_t kMaxKeys = 1 << 20;
 constexpr uint64_t kMaxTensors = 1 << 20;
 constexpr uint64_t kMaxArrayElements = 1 << 30;
 constexpr uint64_t kMaxStringBytes = 1 << 30;
-constexpr uint64_t kMaxArrayStrings = 1 << 24;  // in all arrays together; the largest vocabulary has 262,144
+// In all arrays together; the largest vocabulary in use has 262,144.
+constexpr uint64_t kMaxArrayStrings = 1 << 24;
 constexpr size_t kMaxKeyBytes = 65535;
 constexpr size_t kMaxTensorNameBytes = 63;
 constexpr uint32_t kMaxAxes = 4;
 constexpr int64_t kMaxAlignment = 1 << 20;
-// The fewest bytes that one entry takes; a count that could not fit is refused before the loop starts.
+// The fewest bytes that one entry takes: a count that could not fit is refused at once.
 constexpr uint64_t kMinKeyEntryBytes = 8 + 4 + 1;
 constexpr uint64_t kMinTensorEntryBytes = 8 + 4 + 8 + 4 + 8;
 
@@ -35,17 +37,22 @@ size_t number_bytes(GgufType type) {
   switch (type) {
     case GgufType::kU8:
     case GgufType::kI8:
-    case GgufType::kBool: return 1;
+    case GgufType::kBool:
+      return 1;
     case GgufType::kU16:
-    case GgufType::kI16: return 2;
+    case GgufType::kI16:
+      return 2;
     case GgufType::kU32:
     case GgufType::kI32:
-    case GgufType::kF32: return 4;
+    case GgufType::kF32:
+      return 4;
     case GgufType::kU64:
     case GgufType::kI64:
-    case GgufType::kF64: return 8;
+    case GgufType::kF64:
+      return 8;
     case GgufType::kString:
-    case GgufType::kArray: break;
+    case GgufType::kArray:
+      break;
   }
   return 0;
 }
@@ -139,7 +146,8 @@ class GgufParser {
     if (value.type_ == GgufType::kArray) return read_array(key, value);
     const size_t bytes = number_bytes(value.type_);
     if (bytes == 0) return corrupt("key {} has the unknown type {}", quote_name(key), type);
-    if (!reader_.take(bytes, value.raw_)) return ends_inside(fmt::format("key {}", quote_name(key)));
+    if (!reader_.take(bytes, value.raw_))
+      return ends_inside(fmt::format("key {}", quote_name(key)));
     if (value.type_ == GgufType::kBool && !are_bools(value.raw_)) {
       return corrupt("key {} is a bool that is neither 0 nor 1", quote_name(key));
     }
@@ -206,7 +214,8 @@ class GgufParser {
     }
     if (const GgufValue* alignment = file_.find("general.alignment")) {
       const int64_t bytes = alignment->as_integer().value_or(0);
-      if (bytes < 8 || bytes > kMaxAlignment || !std::has_single_bit(static_cast<uint64_t>(bytes))) {
+      if (bytes < 8 || bytes > kMaxAlignment ||
+          !std::has_single_bit(static_cast<uint64_t>(bytes))) {
         return corrupt("general.alignment is {}; it must be a power of two from 8 to {}",
                        alignment->describe(), kMaxAlignment);
       }
@@ -215,8 +224,7 @@ class GgufParser {
     if (const GgufValue* count = file_.find("split.count")) {
       if (count->as_integer().value_or(2) > 1) {
         return unsupported(
-            "this is one part of a split GGUF file ({} parts); split files are not supported: merge "
-            "them first",
+            "this is one part of a split GGUF file ({} parts), which is not supported: merge them",
             count->as_integer().value_or(0));
       }
     }
@@ -289,7 +297,8 @@ class GgufParser {
     const auto file_bytes = static_cast<int64_t>(bytes_.size());
     const int64_t data_start = round_up(static_cast<int64_t>(reader_.position()), alignment);
     file_.data_start_ = static_cast<size_t>(data_start);
-    int64_t next = 0;  // relative to data_start; data_start + next never exceeds the file's padded size
+    // Relative to data_start; data_start + next never exceeds the file's padded size.
+    int64_t next = 0;
     for (size_t i = 0; i < file_.tensors_.size(); ++i) {
       GgufTensor& tensor = file_.tensors_[i];
       const std::optional<int64_t> bytes = tensor_bytes(tensor.type, tensor.shape);
@@ -306,8 +315,8 @@ class GgufParser {
         return corrupt("tensor {} of {} bytes at {} ends past the end of the file ({} bytes)",
                        quote_name(tensor.name), *bytes, data_start + next, file_bytes);
       }
-      tensor.bytes = bytes_.subspan(static_cast<size_t>(data_start + next),
-                                    static_cast<size_t>(*bytes));
+      tensor.bytes =
+          bytes_.subspan(static_cast<size_t>(data_start + next), static_cast<size_t>(*bytes));
       next = round_up(next + *bytes, alignment);
     }
     return {};

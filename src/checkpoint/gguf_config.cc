@@ -1,5 +1,6 @@
-// Translation of GGUF metadata to Hugging Face's configuration keys, and the facts that GGUF leaves to the reader:
-// defaults of missing keys, which layers of gemma3 see everything, its query scale, and whether the head is tied.
+// Translation of GGUF metadata to Hugging Face's configuration keys, and the facts that GGUF leaves
+// to the reader: defaults of missing keys, which layers of gemma3 see everything, its query scale,
+// and whether the head is tied.
 #include "checkpoint/gguf_config.h"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ using nlohmann::json;
 
 constexpr int64_t kMaxSetting = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxLayers = 1 << 16;
-// The gemma3 of 27B parameters, known by its depth, scales queries by embedding / heads instead of the head size.
+// The gemma3 of 27B parameters, known by its depth, scales queries by embedding / heads instead of
+// the head size.
 constexpr int64_t kGemma3LargeLayers = 62;
 
 struct Renamed {
@@ -68,8 +70,9 @@ json to_json(const GgufValue& value) {
   return value.describe();
 }
 
-// The double that the shortest decimal form of an f32 denotes: 1e-06 instead of 9.999999974752427e-07. It is what the
-// original configuration said, and it rounds to the same f32.
+// The double that the shortest decimal form of an f32 denotes: 1e-06 instead
+// of 9.999999974752427e-07. It is what the original configuration said, and it rounds to the same
+// f32.
 double shortest_decimal(float value) {
   const std::string text = fmt::format("{}", value);
   double out = value;
@@ -218,8 +221,10 @@ class ConfigBuilder {
     }
     ASHLAR_ASSIGN(const auto value_length, integer("attention.value_length"));
     if (key_length) config_["head_dim"] = *key_length;
-    // Heads whose values have another size than their keys stay visible, and are refused by the model.
-    if (value_length && value_length != key_length) taken_.erase(prefix_ + "attention.value_length");
+    // Heads whose values have another size than their keys stay visible, and are refused by the
+    // model.
+    if (value_length && value_length != key_length)
+      taken_.erase(prefix_ + "attention.value_length");
     return {};
   }
 
@@ -287,7 +292,8 @@ class ConfigBuilder {
 
   void set_facts_from_tensors() {
     config_["tie_word_embeddings"] = find_tensor("output.weight") == nullptr;
-    // Hugging Face's switches for biases on all projections of a part; qwen2 has none for its fixed q, k, v biases.
+    // Hugging Face's switches for biases on all projections of a part; qwen2 has none for its fixed
+    // q, k, v biases.
     if (find_tensor("blk.0.attn_output.bias") != nullptr) config_["attention_bias"] = true;
     if (find_tensor("blk.0.ffn_down.bias") != nullptr) config_["mlp_bias"] = true;
   }

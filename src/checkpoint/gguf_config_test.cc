@@ -1,4 +1,5 @@
-// GGUF metadata as Hugging Face configuration: each family's facts, defaults, rope scalings, and refusals.
+// GGUF metadata as Hugging Face configuration: each family's facts, defaults, rope scalings, and
+// refusals.
 #include "checkpoint/gguf_config.h"
 
 #include <gtest/gtest.h>
@@ -56,13 +57,13 @@ void nothing(GgufWriter&) {}
 
 TEST(GgufConfig, Llama) {
   const json expected = {
-      {"model_type", "llama"},     {"architectures", {"LlamaForCausalLM"}},
-      {"hidden_size", 8},          {"intermediate_size", 16},
-      {"num_hidden_layers", 2},    {"num_attention_heads", 2},
-      {"num_key_value_heads", 2},  {"head_dim", 4},
-      {"rms_norm_eps", 1e-6},      {"rope_theta", 10000.0},
-      {"vocab_size", 4},           {"max_position_embeddings", 512},
-      {"hidden_act", "silu"},      {"tie_word_embeddings", true},
+      {"model_type", "llama"},    {"architectures", {"LlamaForCausalLM"}},
+      {"hidden_size", 8},         {"intermediate_size", 16},
+      {"num_hidden_layers", 2},   {"num_attention_heads", 2},
+      {"num_key_value_heads", 2}, {"head_dim", 4},
+      {"rms_norm_eps", 1e-6},     {"rope_theta", 10000.0},
+      {"vocab_size", 4},          {"max_position_embeddings", 512},
+      {"hidden_act", "silu"},     {"tie_word_embeddings", true},
   };
   EXPECT_EQ(config_with("llama", nothing), expected);
 }
@@ -186,17 +187,21 @@ TEST(GgufConfig, Gemma3LayersAndQueryScaleOfTheLargest) {
 }
 
 TEST(GgufConfig, RefusesNumbersThatNoModelHas) {
-  EXPECT_EQ(error_with([](GgufWriter& w) { w.set_i32("llama.attention.sliding_window", -1); }),
-            "m.gguf: key llama.attention.sliding_window must be an integer from 0 to 2^31 - 1, but is "
-            "i32 -1");
-  EXPECT_NE(error_with([](GgufWriter& w) { w.set_u64("llama.vocab_size", uint64_t{1} << 63); })
-                .find("llama.vocab_size must be an integer"),
+  EXPECT_EQ(
+      error_with([](GgufWriter& w) { w.set_i32("llama.attention.sliding_window", -1); }),
+      "m.gguf: key llama.attention.sliding_window must be an integer from 0 to 2^31 - 1, but is "
+      "i32 -1");
+  EXPECT_NE(error_with([](GgufWriter& w) {
+              w.set_u64("llama.vocab_size", uint64_t{1} << 63);
+            }).find("llama.vocab_size must be an integer"),
             std::string::npos);
-  EXPECT_NE(error_with([](GgufWriter& w) { w.set_string("llama.rope.freq_base", "x"); })
-                .find("llama.rope.freq_base must be a finite number, but is string \"x\""),
+  EXPECT_NE(error_with([](GgufWriter& w) {
+              w.set_string("llama.rope.freq_base", "x");
+            }).find("llama.rope.freq_base must be a finite number, but is string \"x\""),
             std::string::npos);
-  EXPECT_NE(error_with([](GgufWriter& w) { w.set_f32("llama.rope.freq_base", NAN); })
-                .find("finite number"),
+  EXPECT_NE(error_with([](GgufWriter& w) {
+              w.set_f32("llama.rope.freq_base", NAN);
+            }).find("finite number"),
             std::string::npos);
   GgufWriter deep;
   deep.set_string("general.architecture", "gemma3");
@@ -218,8 +223,7 @@ TEST(GgufNames, Translation) {
   EXPECT_EQ(hf_tensor_name("llama", "token_embd.weight"), "model.embed_tokens.weight");
   EXPECT_EQ(hf_tensor_name("llama", "output_norm.weight"), "model.norm.weight");
   EXPECT_EQ(hf_tensor_name("llama", "output.weight"), "lm_head.weight");
-  EXPECT_EQ(hf_tensor_name("qwen2", "blk.12.attn_q.bias"),
-            "model.layers.12.self_attn.q_proj.bias");
+  EXPECT_EQ(hf_tensor_name("qwen2", "blk.12.attn_q.bias"), "model.layers.12.self_attn.q_proj.bias");
   EXPECT_EQ(hf_tensor_name("qwen3", "blk.0.attn_k_norm.weight"),
             "model.layers.0.self_attn.k_norm.weight");
   EXPECT_EQ(hf_tensor_name("llama", "blk.0.attn_output.weight"),

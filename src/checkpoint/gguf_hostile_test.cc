@@ -57,7 +57,8 @@ TEST(GgufHostile, CountsBeyondTheFile) {
 }
 
 TEST(GgufHostile, StringLengths) {
-  for (const uint64_t length : {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{4096}, uint64_t{1} << 31}) {
+  for (const uint64_t length :
+       {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{4096}, uint64_t{1} << 31}) {
     std::vector<std::byte> bytes = header(3, 0, 1);
     append_value(bytes, length);
     append_bytes(bytes, "12345678", 8);

@@ -1,5 +1,6 @@
-// Every truncation of a small GGUF file is an error, and every changed byte gives either an error or a file whose
-// parts all lie inside it. The configuration is built from each file that still parses, since it reads the metadata.
+// Every truncation of a small GGUF file is an error, and every changed byte gives either an error
+// or a file whose parts all lie inside it. The configuration is built from each file that still
+// parses, since it reads the metadata.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

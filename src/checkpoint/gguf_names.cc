@@ -1,5 +1,6 @@
-// The name tables. Two families use one GGUF name for different norms, hence a second table that is looked at first.
-// Expert stacks keep one name for all experts of a layer, as the file does; Hugging Face has one tensor per expert.
+// The name tables. Two families use one GGUF name for different norms, hence a second table that is
+// looked at first. Expert stacks keep one name for all experts of a layer, as the file does;
+// Hugging Face has one tensor per expert.
 #include "checkpoint/gguf_names.h"
 
 #include <fmt/format.h>

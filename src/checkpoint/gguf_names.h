@@ -1,5 +1,6 @@
 // Tensor names of GGUF files as Hugging Face's names.
-// A name without a translation is kept, so that a loader can refuse it by the name that the file uses.
+// A name without a translation is kept, so that a loader can refuse it by the name that the file
+// uses.
 #ifndef ASHLAR_CHECKPOINT_GGUF_NAMES_H_
 #define ASHLAR_CHECKPOINT_GGUF_NAMES_H_
 

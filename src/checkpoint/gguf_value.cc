@@ -20,19 +20,27 @@ T load(std::span<const std::byte> raw, size_t index) {
 
 std::optional<int64_t> integer_at(GgufType type, std::span<const std::byte> raw, size_t index) {
   switch (type) {
-    case GgufType::kU8: return load<uint8_t>(raw, index);
-    case GgufType::kI8: return load<int8_t>(raw, index);
-    case GgufType::kU16: return load<uint16_t>(raw, index);
-    case GgufType::kI16: return load<int16_t>(raw, index);
-    case GgufType::kU32: return load<uint32_t>(raw, index);
-    case GgufType::kI32: return load<int32_t>(raw, index);
-    case GgufType::kI64: return load<int64_t>(raw, index);
+    case GgufType::kU8:
+      return load<uint8_t>(raw, index);
+    case GgufType::kI8:
+      return load<int8_t>(raw, index);
+    case GgufType::kU16:
+      return load<uint16_t>(raw, index);
+    case GgufType::kI16:
+      return load<int16_t>(raw, index);
+    case GgufType::kU32:
+      return load<uint32_t>(raw, index);
+    case GgufType::kI32:
+      return load<int32_t>(raw, index);
+    case GgufType::kI64:
+      return load<int64_t>(raw, index);
     case GgufType::kU64: {
       const auto value = load<uint64_t>(raw, index);
       if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
       return static_cast<int64_t>(value);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -49,19 +57,32 @@ std::optional<double> float_at(GgufType type, std::span<const std::byte> raw, si
 
 std::string_view gguf_type_name(GgufType type) {
   switch (type) {
-    case GgufType::kU8: return "u8";
-    case GgufType::kI8: return "i8";
-    case GgufType::kU16: return "u16";
-    case GgufType::kI16: return "i16";
-    case GgufType::kU32: return "u32";
-    case GgufType::kI32: return "i32";
-    case GgufType::kF32: return "f32";
-    case GgufType::kBool: return "bool";
-    case GgufType::kString: return "string";
-    case GgufType::kArray: return "array";
-    case GgufType::kU64: return "u64";
-    case GgufType::kI64: return "i64";
-    case GgufType::kF64: return "f64";
+    case GgufType::kU8:
+      return "u8";
+    case GgufType::kI8:
+      return "i8";
+    case GgufType::kU16:
+      return "u16";
+    case GgufType::kI16:
+      return "i16";
+    case GgufType::kU32:
+      return "u32";
+    case GgufType::kI32:
+      return "i32";
+    case GgufType::kF32:
+      return "f32";
+    case GgufType::kBool:
+      return "bool";
+    case GgufType::kString:
+      return "string";
+    case GgufType::kArray:
+      return "array";
+    case GgufType::kU64:
+      return "u64";
+    case GgufType::kI64:
+      return "i64";
+    case GgufType::kF64:
+      return "f64";
   }
   return "unknown type";
 }

@@ -1,5 +1,6 @@
-// The container vector of the format's specification: a file of 768 bytes that another writer made, with an unusual
-// alignment, every kind of value and two tensors. It keeps reader and writer of ours from sharing a mistake.
+// The container vector of the format's specification: a file of 768 bytes that another writer made,
+// with an unusual alignment, every kind of value and two tensors. It keeps reader and writer of
+// ours from sharing a mistake.
 #include <gtest/gtest.h>
 
 #include "checkpoint/gguf.h"

@@ -1,5 +1,6 @@
-// A Hugging Face folder as checkpoint contents: configuration files, and one safetensors file or an index of shards.
-// The index must agree with the shards in both directions: no tensor missing, none unlisted, none elsewhere.
+// A Hugging Face folder as checkpoint contents: configuration files, and one safetensors file or an
+// index of shards. The index must agree with the shards in both directions: no tensor missing, none
+// unlisted, none elsewhere.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -87,8 +88,8 @@ Status read_shards(const fs::path& folder, CheckpointContents& contents) {
   for (const StoredTensor& tensor : contents.tensors) found.insert(tensor.name);
   for (const auto& [tensor, file] : weight_map) {
     if (!found.contains(tensor)) {
-      return fail(ErrorCode::kCorrupt, "{}: tensor {} is not in {}", index_path,
-                  quote_name(tensor), file);
+      return fail(ErrorCode::kCorrupt, "{}: tensor {} is not in {}", index_path, quote_name(tensor),
+                  file);
     }
   }
   return {};

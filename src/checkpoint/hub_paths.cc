@@ -1,6 +1,6 @@
-// Resolution of model arguments. Names that come from the user or from refs/main become parts of paths, so they are
-// restricted to plain characters: nothing read from the cache can lead outside it by "..", though the cache's own
-// symbolic links are followed.
+// Resolution of model arguments. Names that come from the user or from refs/main become parts of
+// paths, so they are restricted to plain characters: nothing read from the cache can lead outside
+// it by "..", though the cache's own symbolic links are followed.
 #include "checkpoint/hub_paths.h"
 
 #include <algorithm>
@@ -19,11 +19,10 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxRefBytes = 256;
 
 bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '.' || c == '_' || c == '-';
-         });
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
 }
 
 bool is_hub_id(std::string_view text) {
@@ -62,8 +61,7 @@ Result<std::string> snapshot_folder(const fs::path& repository) {
     commit.remove_suffix(1);
   }
   if (!is_plain_name(commit)) {
-    return fail(ErrorCode::kCorrupt, "{} names no commit but {}", ref.string(),
-                quote_name(commit));
+    return fail(ErrorCode::kCorrupt, "{} names no commit but {}", ref.string(), quote_name(commit));
   }
   const fs::path snapshot = repository / "snapshots" / commit;
   if (!is_folder(snapshot)) {

@@ -1,5 +1,6 @@
 // JSON parsing on nlohmann-json, whose exceptions end here.
-// Depth is limited before parsing, so that no recursive walk over the result (printing, copying) can run out of stack.
+// Depth is limited before parsing, so that no recursive walk over the result (printing, copying)
+// can run out of stack.
 #include "checkpoint/json_text.h"
 
 #include <nlohmann/json.hpp>

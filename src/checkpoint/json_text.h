@@ -13,7 +13,8 @@ namespace ashlar {
 
 inline constexpr int kMaxJsonDepth = 64;
 
-// Whether brackets nest deeper than max_depth; brackets inside strings do not count. Needs no valid JSON.
+// Whether brackets nest deeper than max_depth; brackets inside strings do not count. Needs no valid
+// JSON.
 bool json_is_deeper_than(std::string_view text, int max_depth);
 
 // `file` is used in messages.

@@ -1,7 +1,8 @@
 // A whole file, mapped read-only. Weights are used where they lie: nothing is copied at open.
 //
-// The mapping is private and its size is fixed when it is made. A file that another process shortens afterwards ends
-// this process with SIGBUS, as with any memory map; this class does not guard against that.
+// The mapping is private and its size is fixed when it is made. A file that another process
+// shortens afterwards ends this process with SIGBUS, as with any memory map; this class does not
+// guard against that.
 #ifndef ASHLAR_CHECKPOINT_MAPPED_FILE_H_
 #define ASHLAR_CHECKPOINT_MAPPED_FILE_H_
 
@@ -16,8 +17,8 @@ namespace ashlar {
 
 class MappedFile {
  public:
-  // Errors: kNotFound or kIo with the path and the system's reason; kInvalidArgument for what is no regular file.
-  // An empty file maps to an empty span.
+  // Errors: kNotFound or kIo with the path and the system's reason; kInvalidArgument for what is no
+  // regular file. An empty file maps to an empty span.
   static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;
@@ -36,7 +37,8 @@ class MappedFile {
   size_t size_;
 };
 
-// Text of a small file (configurations, templates). Errors as above, and kOutOfRange beyond max_bytes.
+// Text of a small file (configurations, templates). Errors as above, and kOutOfRange beyond
+// max_bytes.
 Result<std::string> read_text_file(const std::string& path, size_t max_bytes);
 
 }  // namespace ashlar

@@ -1,5 +1,5 @@
-// Names that come from a file, made safe to print: control and non-ASCII bytes escaped, long ones cut.
-// For messages only; nothing is compared or stored in this form.
+// Names that come from a file, made safe to print: control and non-ASCII bytes escaped, long ones
+// cut. For messages only; nothing is compared or stored in this form.
 #ifndef ASHLAR_CHECKPOINT_QUOTE_H_
 #define ASHLAR_CHECKPOINT_QUOTE_H_
 

@@ -1,5 +1,6 @@
-// Checks of a safetensors file beyond its JSON: the header's length, and that the tensors tile the data part exactly.
-// All comparisons are written as differences of non-negative numbers, so that none can wrap.
+// Checks of a safetensors file beyond its JSON: the header's length, and that the tensors tile the
+// data part exactly. All comparisons are written as differences of non-negative numbers, so that
+// none can wrap.
 #include "checkpoint/safetensors.h"
 
 #include <algorithm>
@@ -67,8 +68,8 @@ Result<SafetensorsTensor> make_tensor(SafetensorsEntry& entry, std::span<const s
   tensor.name = std::move(entry.name);
   tensor.type = info->type;
   tensor.shape = std::move(entry.shape);
-  tensor.bytes = data.subspan(static_cast<size_t>(entry.data_offsets[0]),
-                              static_cast<size_t>(stated));
+  tensor.bytes =
+      data.subspan(static_cast<size_t>(entry.data_offsets[0]), static_cast<size_t>(stated));
   return tensor;
 }
 
@@ -106,8 +107,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   return file;
 }
 
-Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
-                                               std::string name) {
+Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes, std::string name) {
   SafetensorsFile file;
   file.name_ = std::move(name);
   const auto read = [&]() -> Status {

@@ -1,11 +1,12 @@
-// One safetensors file: the names, types, shapes and places of its tensors, checked and left in the mapping.
+// One safetensors file: the names, types, shapes and places of its tensors, checked and left in the
+// mapping.
 //
-//   u64 header length | JSON header {"name": {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {...}}
-//   | data
+//   u64 header length | JSON header {"name": {"dtype", "shape", "data_offsets": [begin, end]},
+//   "__metadata__": {...}} | data
 //
-// As in the reference implementation, tensors must fill the data part without gap or overlap, and their byte counts
-// must follow from type and shape. Types without an entry in storage_type.h are refused with the tensor's name.
-// Shards are put together in hf_folder.cc.
+// As in the reference implementation, tensors must fill the data part without gap or overlap, and
+// their byte counts must follow from type and shape. Types without an entry in storage_type.h are
+// refused with the tensor's name. Shards are put together in hf_folder.cc.
 #ifndef ASHLAR_CHECKPOINT_SAFETENSORS_H_
 #define ASHLAR_CHECKPOINT_SAFETENSORS_H_
 
@@ -34,7 +35,8 @@ struct SafetensorsTensor {
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::string& path);
-  // Reads a file that is already in memory. The bytes must outlive the result. `name` is used in messages.
+  // Reads a file that is already in memory. The bytes must outlive the result. `name` is used in
+  // messages.
   static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, std::string name);
 
   const std::string& name() const { return name_; }

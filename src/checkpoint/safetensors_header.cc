@@ -1,5 +1,6 @@
-// A SAX parser for the only shape of JSON that the header may have. No document tree is built: a header may be 100 MB,
-// and a tree would be ten times that. Nesting is bounded by the grammar: a fourth level is an error when it opens.
+// A SAX parser for the only shape of JSON that the header may have. No document tree is built: a
+// header may be 100 MB, and a tree would be ten times that. Nesting is bounded by the grammar: a
+// fourth level is an error when it opens.
 #include "checkpoint/safetensors_header.h"
 
 #include <nlohmann/json.hpp>
@@ -110,9 +111,8 @@ class HeaderHandler {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception& error) {
-    error_ = Error{ErrorCode::kCorrupt,
-                   fmt::format("the header is not valid JSON near byte {}: {}", position,
-                               error.what())};
+    error_ = Error{ErrorCode::kCorrupt, fmt::format("the header is not valid JSON near byte {}: {}",
+                                                    position, error.what())};
     return false;
   }
 

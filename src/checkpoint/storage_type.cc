@@ -52,10 +52,10 @@ struct GgmlName {
 
 // Types that GGUF files may hold and that are refused, so that the refusal can say their name.
 constexpr GgmlName kRefusedGgmlTypes[] = {
-    {4, "Q4_2"},       {5, "Q4_3"},      {9, "Q8_1"},        {15, "Q8_K"},       {16, "IQ2_XXS"},
-    {17, "IQ2_XS"},    {18, "IQ3_XXS"},  {19, "IQ1_S"},      {21, "IQ3_S"},      {22, "IQ2_S"},
-    {23, "IQ4_XS"},    {29, "IQ1_M"},    {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},
-    {34, "TQ1_0"},     {35, "TQ2_0"},    {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"},
+    {4, "Q4_2"},    {5, "Q4_3"},     {9, "Q8_1"},        {15, "Q8_K"},       {16, "IQ2_XXS"},
+    {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},      {21, "IQ3_S"},      {22, "IQ2_S"},
+    {23, "IQ4_XS"}, {29, "IQ1_M"},   {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},
+    {34, "TQ1_0"},  {35, "TQ2_0"},   {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"},
     {40, "NVFP4"},
 };
 
@@ -107,7 +107,8 @@ std::optional<int64_t> tensor_bytes(StorageType type, std::span<const int64_t> s
     empty = empty || extent == 0;
     if (bytes) bytes = checked_multiply(*bytes, extent);
   }
-  // A zero extent makes the size zero whatever the others are, even where an earlier product did not fit.
+  // A zero extent makes the size zero whatever the others are, even where an earlier product did
+  // not fit.
   if (empty && row_bytes(type, shape.back())) return 0;
   return bytes;
 }

@@ -93,8 +93,8 @@ void GgufWriter::set_alignment(uint32_t alignment) {
   set_u32("general.alignment", alignment);
 }
 
-void GgufWriter::add_tensor(std::string_view name, StorageType type,
-                            std::span<const int64_t> shape, std::span<const std::byte> bytes) {
+void GgufWriter::add_tensor(std::string_view name, StorageType type, std::span<const int64_t> shape,
+                            std::span<const std::byte> bytes) {
   const StorageInfo& info = storage_info(type);
   CHECK_GE(info.ggml_id, 0);
   CHECK(tensor_bytes(type, shape) == static_cast<int64_t>(bytes.size()));
@@ -118,8 +118,9 @@ std::vector<std::byte> GgufWriter::build() const {
   append_value(out, static_cast<uint64_t>(tensors_.size()));
   append_value(out, key_count_);
   append_bytes(out, keys_.data(), keys_.size());
-  // Alignments of broken files may be no number to align by; such a file is laid out as if it had the default.
-  const size_t alignment = alignment_ == 0 ? 32 : alignment_;
+  // The alignment of a broken file may be nothing to align by, or 2 GB: then the file is laid out
+  // with the default.
+  const size_t alignment = alignment_ == 0 || alignment_ > 4096 ? 32 : alignment_;
   uint64_t offset = 0;
   for (const Tensor& tensor : tensors_) {
     append_string(out, tensor.name);

@@ -1,7 +1,8 @@
 // Builds GGUF files in memory for tests: tiny models, and files that break one rule at a time.
 //
-// The writer lays tensors out as the format asks. Tests that need a lying file change bytes of the result, or use the
-// override_* calls. It knows nothing about model families: names and keys are written as given.
+// The writer lays tensors out as the format asks. Tests that need a lying file change bytes of the
+// result, or use the override_* calls. It knows nothing about model families: names and keys are
+// written as given.
 #ifndef ASHLAR_TESTING_GGUF_WRITER_H_
 #define ASHLAR_TESTING_GGUF_WRITER_H_
 

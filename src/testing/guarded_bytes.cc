@@ -14,8 +14,8 @@ GuardedBytes::GuardedBytes(size_t capacity) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   readable_bytes_ = (capacity + page - 1) / page * page;
   mapped_bytes_ = readable_bytes_ + page;
-  void* address = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address =
+      ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(address != MAP_FAILED);
   pages_ = static_cast<std::byte*>(address);
   CHECK_EQ(::mprotect(pages_ + readable_bytes_, page, PROT_NONE), 0);

@@ -1,5 +1,5 @@
-// A copy of bytes that ends right before a page which cannot be read: a parser that reads one byte too far crashes the
-// test, in every build and not only under a sanitizer.
+// A copy of bytes that ends right before a page which cannot be read: a parser that reads one byte
+// too far crashes the test, in every build and not only under a sanitizer.
 #ifndef ASHLAR_TESTING_GUARDED_BYTES_H_
 #define ASHLAR_TESTING_GUARDED_BYTES_H_
 

@@ -20,7 +20,8 @@ void for_each_truncation(std::span<const std::byte> file, Visit&& visit) {
   }
 }
 
-// Calls visit(bytes, position) for each byte of the first `limit` replaced by several values, one at a time.
+// Calls visit(bytes, position) for each byte of the first `limit` replaced by several values, one
+// at a time.
 template <class Visit>
 void for_each_changed_byte(std::span<const std::byte> file, size_t limit, Visit&& visit) {
   GuardedBytes guarded(file.size());
@@ -28,8 +29,8 @@ void for_each_changed_byte(std::span<const std::byte> file, size_t limit, Visit&
   for (size_t at = 0; at < limit && at < file.size(); ++at) {
     const std::byte original = copy[at];
     const auto value = static_cast<unsigned>(original);
-    for (const unsigned changed : {value ^ 1, value ^ 0x80, value + 1, value - 1, value + 8, 0u,
-                                   0x20u, 0x7fu, 0xffu}) {
+    for (const unsigned changed :
+         {value ^ 1, value ^ 0x80, value + 1, value - 1, value + 8, 0u, 0x20u, 0x7fu, 0xffu}) {
       if (static_cast<std::byte>(changed) == original) continue;
       copy[at] = static_cast<std::byte>(changed);
       visit(guarded.assign(copy), at);

@@ -1,4 +1,5 @@
-// The safetensors writer. Names and metadata are written between quotes as they are: tests use plain ones.
+// The safetensors writer. Names and metadata are written between quotes as they are: tests use
+// plain ones.
 #include "testing/safetensors_writer.h"
 
 #include <fmt/format.h>
@@ -15,8 +16,7 @@ void SafetensorsWriter::add_tensor(std::string_view name, StorageType type,
   CHECK(tensor_bytes(type, shape) == static_cast<int64_t>(bytes.size()));
   const size_t begin = data_.size();
   append_bytes(data_, bytes.data(), bytes.size());
-  tensors_.push_back(
-      {std::string(name), type, {shape.begin(), shape.end()}, begin, data_.size()});
+  tensors_.push_back({std::string(name), type, {shape.begin(), shape.end()}, begin, data_.size()});
 }
 
 void SafetensorsWriter::add_f32(std::string_view name, std::initializer_list<int64_t> shape,

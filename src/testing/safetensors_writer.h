@@ -1,4 +1,5 @@
-// Builds safetensors files in memory for tests: tiny models, and files that break one rule at a time.
+// Builds safetensors files in memory for tests: tiny models, and files that break one rule at a
+// time.
 //
 // Tensors are written in call order without gaps. Broken headers are made with build_with_header().
 #ifndef ASHLAR_TESTING_SAFETENSORS_WRITER_H_
@@ -25,7 +26,7 @@ class SafetensorsWriter {
                std::span<const float> values);
   void set_metadata(std::string_view key, std::string_view value);
 
-  std::string header() const;          // the JSON that build() writes, unpadded
+  std::string header() const;            // the JSON that build() writes, unpadded
   std::vector<std::byte> build() const;  // the header is padded with spaces to a multiple of 8
   // Any header text, with the data of the tensors behind it.
   std::vector<std::byte> build_with_header(std::string_view header) const;

@@ -1,5 +1,5 @@
-// Temporary folders under the system's own, made with mkdtemp so that parallel tests never share one.
-// Failures end the test program: a test cannot say anything useful without its files.
+// Temporary folders under the system's own, made with mkdtemp so that parallel tests never share
+// one. Failures end the test program: a test cannot say anything useful without its files.
 #include "testing/temp_dir.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 // A folder that exists for one test, and a way to put files into it.
-// It is removed with all it holds when the object goes; a failure to remove it is not an error of the test.
+// It is removed with all it holds when the object goes; a failure to remove it is not an error of
+// the test.
 #ifndef ASHLAR_TESTING_TEMP_DIR_H_
 #define ASHLAR_TESTING_TEMP_DIR_H_
 
