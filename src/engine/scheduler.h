@@ -81,6 +81,7 @@ class Scheduler {
   bool idle() const { return sequences_.empty() && in_flight_.empty(); }
   const PagePool& pages() const { return pages_; }
   const SlotPool& slots() const { return slots_; }
+  int64_t depth() const { return options_.depth; }
   const SchedulerCounts& counts() const { return counts_; }
 
   // The first violated rule of the bookkeeping, or "". For tests.
