@@ -1,6 +1,7 @@
 // Cuts the rows of a step over the threads of a CPU device, for operations whose rows do not meet.
-// Rows are handed out in runs of eight: a row costs a microsecond or less, a hand-out about a tenth of one. Which thread
-// takes a row never changes its bits, so nothing here is part of the numeric definition.
+// Rows are handed out in runs of eight: a row costs a microsecond or less, a hand-out about a tenth
+// of one. Which thread takes a row never changes its bits, so nothing here is part of the numeric
+// definition.
 #ifndef ASHLAR_KERNELS_PARALLEL_ROWS_H_
 #define ASHLAR_KERNELS_PARALLEL_ROWS_H_
 

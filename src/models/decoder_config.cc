@@ -1,5 +1,5 @@
-// Reads and checks the configuration keys that all decoder families share. Limits are far above any real model and low
-// enough that products of sizes fit in 63 bits.
+// Reads and checks the configuration keys that all decoder families share. Limits are far above any
+// real model and low enough that products of sizes fit in 63 bits.
 #include "models/decoder_config.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@ constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxSize = int64_t{1} << 24;  // of any one extent
 constexpr int64_t kMaxHeadSize = 4096;
 
-Result<int64_t> checked_size(const ConfigReader& config, std::string_view key, int64_t value, int64_t limit) {
+Result<int64_t> checked_size(const ConfigReader& config, std::string_view key, int64_t value,
+                             int64_t limit) {
   if (value < 1 || value > limit) {
     return config.refuse(key, fmt::format("must be between 1 and {}", limit));
   }
@@ -29,10 +30,11 @@ Result<int64_t> size(const ConfigReader& config, std::string_view key, int64_t l
 
 // Keys that describe the file, its training or text outside the network.
 void ignore_common(const ConfigReader& config) {
-  config.ignore({"_name_or_path", "architectures", "attention_dropout", "bos_token_id", "cache_implementation", "dtype",
-                 "eos_token_id", "initializer_range", "is_llama_config", "model_type", "pad_token_id", "pretraining_tp",
-                 "tokenizer_class", "torch_dtype", "transformers_version", "transformers.js_config", "unk_token_id",
-                 "use_cache"});
+  config.ignore({"_name_or_path", "architectures", "attention_dropout", "bos_token_id",
+                 "cache_implementation", "dtype", "eos_token_id", "initializer_range",
+                 "is_llama_config", "model_type", "pad_token_id", "pretraining_tp",
+                 "tokenizer_class", "torch_dtype", "transformers_version", "transformers.js_config",
+                 "unk_token_id", "use_cache"});
 }
 
 Result<double> positive(const ConfigReader& object, std::string_view key, double fallback) {
@@ -52,7 +54,8 @@ Result<RopeScaling> scaling_kind(const ConfigReader& object) {
   if (kind == "linear") return RopeScaling::kLinear;
   if (kind == "llama3") return RopeScaling::kLlama3;
   if (kind == "yarn") return RopeScaling::kYarn;
-  return object.refuse(rope_type ? "rope_type" : "type", "only default, linear, llama3 and yarn are supported");
+  return object.refuse(rope_type ? "rope_type" : "type",
+                       "only default, linear, llama3 and yarn are supported");
 }
 
 Status read_llama3(const ConfigReader& object, RopeConfig& rope) {
@@ -71,13 +74,15 @@ Status read_yarn(const ConfigReader& object, RopeConfig& rope) {
   ASHLAR_ASSIGN(const auto mscale, object.optional<double>("mscale"));
   ASHLAR_ASSIGN(const auto mscale_all_dim, object.optional<double>("mscale_all_dim"));
   ASHLAR_ASSIGN(rope.attention_factor,
-                positive(object, "attention_factor", yarn_attention_factor(rope.factor, mscale, mscale_all_dim)));
+                positive(object, "attention_factor",
+                         yarn_attention_factor(rope.factor, mscale, mscale_all_dim)));
   return {};
 }
 
 }  // namespace
 
-Result<DecoderConfig> read_decoder_config(const ConfigReader& config, const DecoderDefaults& defaults) {
+Result<DecoderConfig> read_decoder_config(const ConfigReader& config,
+                                          const DecoderDefaults& defaults) {
   DecoderConfig out;
   ASHLAR_ASSIGN(out.layers, size(config, "num_hidden_layers", kMaxLayers));
   ASHLAR_ASSIGN(out.hidden, size(config, "hidden_size"));
@@ -86,26 +91,31 @@ Result<DecoderConfig> read_decoder_config(const ConfigReader& config, const Deco
   ASHLAR_ASSIGN(const int64_t kv_heads, config.optional<int64_t>("num_key_value_heads", out.heads));
   ASHLAR_ASSIGN(out.kv_heads, checked_size(config, "num_key_value_heads", kv_heads, out.heads));
   if (out.heads % out.kv_heads != 0) {
-    return config.refuse("num_key_value_heads", fmt::format("must divide the {} attention heads", out.heads));
+    return config.refuse("num_key_value_heads",
+                         fmt::format("must divide the {} attention heads", out.heads));
   }
   ASHLAR_ASSIGN(const auto stated, config.optional<int64_t>("head_dim"));
   if (!stated && defaults.head_size == 0 && out.hidden % out.heads != 0) {
-    return config.refuse("hidden_size", fmt::format("must be a multiple of the {} attention heads", out.heads));
+    return config.refuse("hidden_size",
+                         fmt::format("must be a multiple of the {} attention heads", out.heads));
   }
   const int64_t usual = defaults.head_size > 0 ? defaults.head_size : out.hidden / out.heads;
-  ASHLAR_ASSIGN(out.head_size, checked_size(config, "head_dim", stated.value_or(usual), kMaxHeadSize));
+  ASHLAR_ASSIGN(out.head_size,
+                checked_size(config, "head_dim", stated.value_or(usual), kMaxHeadSize));
   if (out.head_size % 2 != 0) return config.refuse("head_dim", "must be even");
   ASHLAR_ASSIGN(out.vocabulary, size(config, "vocab_size"));
   ASHLAR_ASSIGN(out.context_length, size(config, "max_position_embeddings"));
   ASHLAR_ASSIGN(out.norm_eps, config.require<double>("rms_norm_eps"));
-  if (!(out.norm_eps >= 0.0) || out.norm_eps > 1.0) return config.refuse("rms_norm_eps", "must be between 0 and 1");
+  if (!(out.norm_eps >= 0.0) || out.norm_eps > 1.0)
+    return config.refuse("rms_norm_eps", "must be between 0 and 1");
   ASHLAR_ASSIGN(out.tied, config.optional<bool>("tie_word_embeddings", defaults.tied));
   ASHLAR_TRY(config.expect("partial_rotary_factor", 1.0));
   ignore_common(config);
   return out;
 }
 
-Result<RopeConfig> read_rope_object(const ConfigReader& object, double theta, int64_t context_length) {
+Result<RopeConfig> read_rope_object(const ConfigReader& object, double theta,
+                                    int64_t context_length) {
   RopeConfig rope;
   ASHLAR_ASSIGN(rope.theta, positive(object, "rope_theta", theta));
   if (rope.theta <= 1.0) return object.refuse("rope_theta", "must be above 1");
@@ -116,8 +126,8 @@ Result<RopeConfig> read_rope_object(const ConfigReader& object, double theta, in
   if (!(factor >= 1.0) || factor > 1e6) return object.refuse("factor", "must be between 1 and 1e6");
   rope.factor = factor;
   if (rope.scaling == RopeScaling::kLinear) return rope;
-  ASHLAR_ASSIGN(rope.original_context,
-                positive(object, "original_max_position_embeddings", static_cast<double>(context_length)));
+  ASHLAR_ASSIGN(rope.original_context, positive(object, "original_max_position_embeddings",
+                                                static_cast<double>(context_length)));
   if (rope.scaling == RopeScaling::kLlama3) {
     ASHLAR_TRY(read_llama3(object, rope));
   } else {
@@ -126,14 +136,17 @@ Result<RopeConfig> read_rope_object(const ConfigReader& object, double theta, in
   return rope;
 }
 
-Result<RopeConfig> read_rope(const ConfigReader& config, double default_theta, int64_t context_length) {
+Result<RopeConfig> read_rope(const ConfigReader& config, double default_theta,
+                             int64_t context_length) {
   ASHLAR_ASSIGN(const auto theta, config.optional<double>("rope_theta"));
-  if (theta && !(*theta > 1.0 && *theta <= 1e12)) return config.refuse("rope_theta", "must be above 1");
+  if (theta && !(*theta > 1.0 && *theta <= 1e12))
+    return config.refuse("rope_theta", "must be above 1");
   ASHLAR_ASSIGN(const auto parameters, config.optional_object("rope_parameters"));
   if (parameters) {
     ASHLAR_ASSIGN(RopeConfig rope,
                   read_rope_object(*parameters, theta.value_or(default_theta), context_length));
-    if (theta && *theta != rope.theta) return config.refuse("rope_theta", "contradicts rope_parameters");
+    if (theta && *theta != rope.theta)
+      return config.refuse("rope_theta", "contradicts rope_parameters");
     return rope;
   }
   ASHLAR_ASSIGN(const auto scaling, config.optional_object("rope_scaling"));
@@ -143,18 +156,21 @@ Result<RopeConfig> read_rope(const ConfigReader& config, double default_theta, i
   return rope;
 }
 
-Result<std::vector<int64_t>> read_windows(const ConfigReader& config, int64_t window, std::vector<int64_t> usual) {
+Result<std::vector<int64_t>> read_windows(const ConfigReader& config, int64_t window,
+                                          std::vector<int64_t> usual) {
   ASHLAR_ASSIGN(const auto types, config.optional<std::vector<std::string>>("layer_types"));
   if (!types) return usual;
   if (types->size() != usual.size()) {
-    return config.refuse("layer_types", fmt::format("must have one entry for each of {} layers", usual.size()));
+    return config.refuse("layer_types",
+                         fmt::format("must have one entry for each of {} layers", usual.size()));
   }
   for (size_t i = 0; i < usual.size(); ++i) {
     const bool slides = (*types)[i] == "sliding_attention";
     if (!slides && (*types)[i] != "full_attention") {
       return config.refuse("layer_types", "may have full_attention and sliding_attention only");
     }
-    if (slides && window <= 0) return config.refuse("layer_types", "has sliding layers, but there is no window");
+    if (slides && window <= 0)
+      return config.refuse("layer_types", "has sliding layers, but there is no window");
     usual[i] = slides ? window : 0;
   }
   return usual;
@@ -167,7 +183,8 @@ Result<std::vector<int64_t>> read_qwen_windows(const ConfigReader& config, int64
   if (used && stated < 1) return config.refuse("sliding_window", "must be positive");
   const int64_t window = used ? stated : 0;
   std::vector<int64_t> usual(static_cast<size_t>(layers), 0);
-  for (int64_t i = std::max<int64_t>(0, first); i < layers; ++i) usual[static_cast<size_t>(i)] = window;
+  for (int64_t i = std::max<int64_t>(0, first); i < layers; ++i)
+    usual[static_cast<size_t>(i)] = window;
   return read_windows(config, window, std::move(usual));
 }
 
@@ -194,13 +211,14 @@ int64_t usable_context(const DecoderConfig& config, const ModelOptions& options)
                                     : config.context_length;
 }
 
-ModelInfo describe_model(const char* family, const DecoderConfig& config, const ModelOptions& options,
-                         const ModelBuilder& builder) {
+ModelInfo describe_model(const char* family, const DecoderConfig& config,
+                         const ModelOptions& options, const ModelBuilder& builder) {
   return {.family = family,
           .layers = config.layers,
           .hidden = config.hidden,
           .vocabulary = config.vocabulary,
-          .decodable = options.decodable > 0 ? std::min(options.decodable, config.vocabulary) : config.vocabulary,
+          .decodable = options.decodable > 0 ? std::min(options.decodable, config.vocabulary)
+                                             : config.vocabulary,
           .context_length = usable_context(config, options),
           .weight_bytes = builder.weight_bytes(),
           .weight_formats = builder.weight_formats()};

@@ -1,7 +1,9 @@
-// Gemma 3 (Gemma Team 2025), text: norms before and after each part, a norm on each query and key head, gated GELU, five
-// layers that see a window for each that sees everything. The two kinds rotate differently, and only the second is stretched.
+// Gemma 3 (Gemma Team 2025), text: norms before and after each part, a norm on each query and key
+// head, gated GELU, five layers that see a window for each that sees everything. The two kinds
+// rotate differently, and only the second is stretched.
 //
-// Norm weights mean 1 + w; embeddings are scaled by sqrt(D), in f32. Checkpoints with a vision part are refused.
+// Norm weights mean 1 + w; embeddings are scaled by sqrt(D), in f32. Checkpoints with a vision part
+// are refused.
 #include <algorithm>
 #include <cmath>
 
@@ -23,8 +25,8 @@ struct Layer {
   Norm post_mlp_norm;
 
   int64_t workspace_bytes(int64_t rows) const {
-    return input_norm.workspace_bytes(rows) + attention.workspace_bytes(rows) + pre_mlp_norm.workspace_bytes(rows) +
-           mlp.workspace_bytes(rows);
+    return input_norm.workspace_bytes(rows) + attention.workspace_bytes(rows) +
+           pre_mlp_norm.workspace_bytes(rows) + mlp.workspace_bytes(rows);
   }
 };
 
@@ -62,7 +64,8 @@ struct Gemma3Rope {
   RopeConfig sliding;
 };
 
-// rope_parameters with an object a layer type, or rope_theta, rope_scaling and rope_local_base_freq.
+// rope_parameters with an object a layer type, or rope_theta, rope_scaling and
+// rope_local_base_freq.
 Result<Gemma3Rope> read_gemma3_rope(const ConfigReader& config, int64_t context_length) {
   constexpr double kFullTheta = 1e6;
   constexpr double kSlidingTheta = 1e4;
@@ -72,8 +75,10 @@ Result<Gemma3Rope> read_gemma3_rope(const ConfigReader& config, int64_t context_
   ASHLAR_ASSIGN(const auto parameters, config.optional_object("rope_parameters"));
   if (!parameters) {
     ASHLAR_ASSIGN(rope.full, read_rope(config, kFullTheta, context_length));
-    ASHLAR_ASSIGN(rope.sliding.theta, config.optional<double>("rope_local_base_freq", kSlidingTheta));
-    if (!(rope.sliding.theta > 1.0)) return config.refuse("rope_local_base_freq", "must be above 1");
+    ASHLAR_ASSIGN(rope.sliding.theta,
+                  config.optional<double>("rope_local_base_freq", kSlidingTheta));
+    if (!(rope.sliding.theta > 1.0))
+      return config.refuse("rope_local_base_freq", "must be above 1");
     return rope;
   }
   ASHLAR_ASSIGN(const auto full, parameters->optional_object("full_attention"));
@@ -92,14 +97,16 @@ Result<std::vector<int64_t>> read_gemma3_windows(const ConfigReader& config, int
   ASHLAR_ASSIGN(const int64_t window, config.require<int64_t>("sliding_window"));
   if (window < 1) return config.refuse("sliding_window", "must be positive");
   ASHLAR_ASSIGN(const auto old_pattern, config.optional<int64_t>("_sliding_window_pattern", 6));
-  ASHLAR_ASSIGN(const int64_t pattern, config.optional<int64_t>("sliding_window_pattern", old_pattern));
+  ASHLAR_ASSIGN(const int64_t pattern,
+                config.optional<int64_t>("sliding_window_pattern", old_pattern));
   if (pattern < 1) return config.refuse("sliding_window_pattern", "must be positive");
   std::vector<int64_t> usual;
   for (int64_t i = 0; i < layers; ++i) usual.push_back((i + 1) % pattern == 0 ? 0 : window);
   return read_windows(config, window, std::move(usual));
 }
 
-Result<Layer> load_layer(ModelBuilder& builder, int64_t index, const AttentionConfig& attention, const MlpConfig& mlp) {
+Result<Layer> load_layer(ModelBuilder& builder, int64_t index, const AttentionConfig& attention,
+                         const MlpConfig& mlp) {
   const std::string prefix = fmt::format("model.layers.{}", index);
   const auto norm = [&](const char* name) {
     return builder.norm(prefix + name, attention.hidden, attention.norm_eps, NormWeight::kPlusOne);
@@ -115,12 +122,14 @@ Result<Layer> load_layer(ModelBuilder& builder, int64_t index, const AttentionCo
   return layer;
 }
 
-Status Gemma3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+Status Gemma3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                    const ModelOptions& options) {
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
   if (config.has("text_config") || config.has("vision_config")) {
     return config.refuse("vision_config", "only the text models of Gemma 3 are supported");
   }
-  ASHLAR_ASSIGN(const DecoderConfig c, read_decoder_config(config, {.tied = true, .head_size = 256}));
+  ASHLAR_ASSIGN(const DecoderConfig c,
+                read_decoder_config(config, {.tied = true, .head_size = 256}));
   ASHLAR_ASSIGN(const Gemma3Rope rope, read_gemma3_rope(config, c.context_length));
   ASHLAR_ASSIGN(const std::vector<int64_t> windows, read_gemma3_windows(config, c.layers));
   ASHLAR_ASSIGN(const double query_scalar, config.optional<double>("query_pre_attn_scalar", 256.0));
@@ -145,7 +154,8 @@ Status Gemma3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, cons
   ASHLAR_ASSIGN(const auto sliding_rope, Rope::make(device, rope.sliding, c.head_size, context));
 
   const double embedding_scale = std::sqrt(static_cast<double>(c.hidden));
-  ASHLAR_ASSIGN(embed_, builder.embedding("model.embed_tokens", c.vocabulary, c.hidden, embedding_scale));
+  ASHLAR_ASSIGN(embed_,
+                builder.embedding("model.embed_tokens", c.vocabulary, c.hidden, embedding_scale));
   for (int64_t i = 0; i < c.layers; ++i) {
     attention.window = windows[static_cast<size_t>(i)];
     attention.rope = attention.window > 0 ? sliding_rope : full_rope;
@@ -161,7 +171,8 @@ Status Gemma3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, cons
 
 }  // namespace
 
-BuiltModel build_gemma3(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+BuiltModel build_gemma3(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                        const ModelOptions& options) {
   return build_model<Gemma3>(std::move(checkpoint), device, options);
 }
 

@@ -1,5 +1,6 @@
-// Llama 2 and 3 (Touvron et al. 2023), SmolLM2 and Mistral: a pre-norm decoder with grouped attention, half-split rotary
-// positions and a gated SiLU. Mistral adds a sliding window to every layer; older GGUF files call it llama too.
+// Llama 2 and 3 (Touvron et al. 2023), SmolLM2 and Mistral: a pre-norm decoder with grouped
+// attention, half-split rotary positions and a gated SiLU. Mistral adds a sliding window to every
+// layer; older GGUF files call it llama too.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -38,35 +39,40 @@ class Llama : public Model {
   Head head_;
 };
 
-// The window of all layers. A Mistral file without the key means 4096, one with null none; Hugging Face's Llama has no
-// window, a GGUF file of architecture llama may be a Mistral and state one.
-Result<int64_t> read_window(const ConfigReader& config, const Checkpoint& checkpoint, bool mistral) {
+// The window of all layers. A Mistral file without the key means 4096, one with null none; Hugging
+// Face's Llama has no window, a GGUF file of architecture llama may be a Mistral and state one.
+Result<int64_t> read_window(const ConfigReader& config, const Checkpoint& checkpoint,
+                            bool mistral) {
   constexpr int64_t kMistralWindow = 4096;
   if (!mistral && checkpoint.gguf() == nullptr) {
     ASHLAR_TRY(config.expect_absent("sliding_window"));
     return 0;
   }
   const bool silent = mistral && !checkpoint.config().contains("sliding_window");
-  ASHLAR_ASSIGN(const int64_t window, config.optional<int64_t>("sliding_window", silent ? kMistralWindow : 0));
+  ASHLAR_ASSIGN(const int64_t window,
+                config.optional<int64_t>("sliding_window", silent ? kMistralWindow : 0));
   if (window < 0) return config.refuse("sliding_window", "must not be negative");
   return window;
 }
 
-// GGUF files state the stretching of Llama 3 as divisors of the frequencies instead of its parameters.
+// GGUF files state the stretching of Llama 3 as divisors of the frequencies instead of its
+// parameters.
 Status read_divisors(ModelBuilder& builder, const DecoderConfig& config, RopeConfig& rope) {
   constexpr const char* kName = "rope_freqs.weight";
-  ASHLAR_ASSIGN(const std::vector<float> divisors, builder.optional_vector(kName, config.head_size / 2));
+  ASHLAR_ASSIGN(const std::vector<float> divisors,
+                builder.optional_vector(kName, config.head_size / 2));
   for (const float divisor : divisors) {
     if (!(divisor > 0.0f) || !std::isfinite(divisor)) {
-      return fail(ErrorCode::kCorrupt, "{}: the tensor {} must have positive numbers", builder.checkpoint().path(),
-                  kName);
+      return fail(ErrorCode::kCorrupt, "{}: the tensor {} must have positive numbers",
+                  builder.checkpoint().path(), kName);
     }
   }
   rope.divisors.assign(divisors.begin(), divisors.end());
   return {};
 }
 
-Status Llama::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+Status Llama::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                   const ModelOptions& options) {
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
   ASHLAR_ASSIGN(const std::string type, config.require<std::string>("model_type"));
   ASHLAR_ASSIGN(const DecoderConfig c, read_decoder_config(config, {.tied = false}));
@@ -101,7 +107,8 @@ Status Llama::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const
 
 }  // namespace
 
-BuiltModel build_llama(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+BuiltModel build_llama(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                       const ModelOptions& options) {
   return build_model<Llama>(std::move(checkpoint), device, options);
 }
 

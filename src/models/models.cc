@@ -27,7 +27,8 @@ constexpr ModelFamily kFamilies[] = {
 
 }  // namespace
 
-void Model::adopt(ModelInfo info, const ModelBuilder& builder, std::shared_ptr<const Checkpoint> checkpoint) {
+void Model::adopt(ModelInfo info, const ModelBuilder& builder,
+                  std::shared_ptr<const Checkpoint> checkpoint) {
   info_ = std::move(info);
   state_needs_ = builder.state_needs();
   paged_shapes_ = builder.paged_shapes();

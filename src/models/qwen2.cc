@@ -1,5 +1,5 @@
-// Qwen2 and Qwen2.5 (Yang et al. 2024): the Llama decoder with biases on query, key and value. A sliding window is in the
-// configuration of every checkpoint and used by few.
+// Qwen2 and Qwen2.5 (Yang et al. 2024): the Llama decoder with biases on query, key and value. A
+// sliding window is in the configuration of every checkpoint and used by few.
 #include "models/decoder_config.h"
 #include "models/families.h"
 #include "models/pre_norm_layer.h"
@@ -35,7 +35,8 @@ class Qwen2 : public Model {
   Head head_;
 };
 
-Status Qwen2::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+Status Qwen2::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                   const ModelOptions& options) {
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
   ASHLAR_ASSIGN(const DecoderConfig c, read_decoder_config(config, {.tied = false}));
   ASHLAR_ASSIGN(const RopeConfig rope, read_rope(config, 10000.0, c.context_length));
@@ -64,7 +65,8 @@ Status Qwen2::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const
 
 }  // namespace
 
-BuiltModel build_qwen2(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+BuiltModel build_qwen2(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                       const ModelOptions& options) {
   return build_model<Qwen2>(std::move(checkpoint), device, options);
 }
 

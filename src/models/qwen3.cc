@@ -1,4 +1,5 @@
-// Qwen3 dense (Yang et al. 2025): a pre-norm decoder, grouped attention with a norm on each query and key head, gated SiLU.
+// Qwen3 dense (Yang et al. 2025): a pre-norm decoder, grouped attention with a norm on each query
+// and key head, gated SiLU.
 #include "models/decoder_config.h"
 #include "models/families.h"
 #include "models/pre_norm_layer.h"
@@ -34,9 +35,11 @@ class Qwen3 : public Model {
   Head head_;
 };
 
-Status Qwen3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+Status Qwen3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                   const ModelOptions& options) {
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
-  ASHLAR_ASSIGN(const DecoderConfig c, read_decoder_config(config, {.tied = false, .head_size = 128}));
+  ASHLAR_ASSIGN(const DecoderConfig c,
+                read_decoder_config(config, {.tied = false, .head_size = 128}));
   ASHLAR_ASSIGN(const RopeConfig rope, read_rope(config, 10000.0, c.context_length));
   ASHLAR_ASSIGN(const std::vector<int64_t> windows, read_qwen_windows(config, c.layers));
   ASHLAR_ASSIGN(const bool attention_bias, config.optional<bool>("attention_bias", false));
@@ -64,7 +67,8 @@ Status Qwen3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const
 
 }  // namespace
 
-BuiltModel build_qwen3(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+BuiltModel build_qwen3(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                       const ModelOptions& options) {
   return build_model<Qwen3>(std::move(checkpoint), device, options);
 }
 

@@ -1,5 +1,6 @@
-// Every tiny checkpoint of tests/golden/tiny against the float32 logits of the reference implementation, teacher forced,
-// from safetensors and from GGUF; and the row rule on whole models: chunks, batch mates, padding and threads change no bit.
+// Every tiny checkpoint of tests/golden/tiny against the float32 logits of the reference
+// implementation, teacher forced, from safetensors and from GGUF; and the row rule on whole models:
+// chunks, batch mates, padding and threads change no bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +55,8 @@ std::vector<T> copy_of(const SafetensorsTensor& tensor) {
 }
 
 std::vector<Text> reference_texts(const std::string& name) {
-  const auto file = SafetensorsFile::open((tiny_dir() / (name + ".reference.safetensors")).string());
+  const auto file =
+      SafetensorsFile::open((tiny_dir() / (name + ".reference.safetensors")).string());
   EXPECT_TRUE(file.has_value());
   std::map<std::string, Text> texts;
   for (const SafetensorsTensor& tensor : file->tensors()) {
@@ -177,10 +179,12 @@ TEST_P(TinyModel, BatchMatesAndPaddingChangeNoBit) {
   const std::vector<float> alone = harness->logits(first);
   for (int64_t sequence = 0; sequence < 3; ++sequence) harness->truncate(sequence, 0);
 
-  // The text is the middle one of three sequences and enters in two steps, each with other mates and with padding.
+  // The text is the middle one of three sequences and enters in two steps, each with other mates
+  // and with padding.
   const int64_t vocabulary = harness->model().info().vocabulary;
   const size_t half = first.size() / 2;
-  const ForwardHarness::Piece step_one[] = {{2, second.first(5)}, {1, first.first(half)}, {0, second}};
+  const ForwardHarness::Piece step_one[] = {
+      {2, second.first(5)}, {1, first.first(half)}, {0, second}};
   const ForwardHarness::Piece step_two[] = {{1, first.subspan(half)}, {2, second.subspan(5, 1)}};
   const std::vector<float> one = harness->forward(step_one, 3);
   const std::vector<float> two = harness->forward(step_two, 1);
@@ -189,11 +193,12 @@ TEST_P(TinyModel, BatchMatesAndPaddingChangeNoBit) {
   EXPECT_TRUE(same_bits(together, alone));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TinyModel, testing::ValuesIn(reference_names()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '.', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, TinyModel, testing::ValuesIn(reference_names()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace ashlar

@@ -16,15 +16,19 @@ Result<Attention> Attention::load(ModelBuilder& builder, const std::string& pref
   block.config_ = config;
   ASHLAR_ASSIGN(
       block.qkv_,
-      builder.linear({{.name = prefix + ".q_proj", .outputs = config.heads * size, .rotated_head = size},
-                      {.name = prefix + ".k_proj", .outputs = config.kv_heads * size, .rotated_head = size},
-                      {.name = prefix + ".v_proj", .outputs = config.kv_heads * size}},
-                     config.hidden, config.qkv_bias));
-  ASHLAR_ASSIGN(block.output_, builder.linear({{.name = prefix + ".o_proj", .outputs = config.hidden}},
-                                              config.heads * size, config.output_bias));
+      builder.linear(
+          {{.name = prefix + ".q_proj", .outputs = config.heads * size, .rotated_head = size},
+           {.name = prefix + ".k_proj", .outputs = config.kv_heads * size, .rotated_head = size},
+           {.name = prefix + ".v_proj", .outputs = config.kv_heads * size}},
+          config.hidden, config.qkv_bias));
+  ASHLAR_ASSIGN(block.output_,
+                builder.linear({{.name = prefix + ".o_proj", .outputs = config.hidden}},
+                               config.heads * size, config.output_bias));
   if (config.qk_norm) {
-    ASHLAR_ASSIGN(block.q_norm_, builder.norm(prefix + ".q_norm", size, config.norm_eps, *config.qk_norm));
-    ASHLAR_ASSIGN(block.k_norm_, builder.norm(prefix + ".k_norm", size, config.norm_eps, *config.qk_norm));
+    ASHLAR_ASSIGN(block.q_norm_,
+                  builder.norm(prefix + ".q_norm", size, config.norm_eps, *config.qk_norm));
+    ASHLAR_ASSIGN(block.k_norm_,
+                  builder.norm(prefix + ".k_norm", size, config.norm_eps, *config.qk_norm));
   }
   block.state_ = builder.add_paged(config.kv_heads, size, config.window);
   return block;

@@ -1,7 +1,9 @@
-// Attention: grouped self-attention over paged keys and values, from normed rows to what enters the residual stream.
+// Attention: grouped self-attention over paged keys and values, from normed rows to what enters the
+// residual stream.
 //
-// Three operations a layer besides the two matmuls' own: q, k and v come from one matmul; norm, rotation and the write
-// into pages are one pass; attention reads the pages. The block declares its PagedState when it is loaded.
+// Three operations a layer besides the two matmuls' own: q, k and v come from one matmul; norm,
+// rotation and the write into pages are one pass; attention reads the pages. The block declares its
+// PagedState when it is loaded.
 #ifndef ASHLAR_NN_ATTENTION_H_
 #define ASHLAR_NN_ATTENTION_H_
 

@@ -1,6 +1,8 @@
-// Embedding and Head: tokens into rows at the beginning, rows into logits at the end. A tied head shares the weight.
+// Embedding and Head: tokens into rows at the beginning, rows into logits at the end. A tied head
+// shares the weight.
 //
-// The mask of ids that the tokenizer cannot print is part of the head's matmul: whoever has logits has masked ones.
+// The mask of ids that the tokenizer cannot print is part of the head's matmul: whoever has logits
+// has masked ones.
 #ifndef ASHLAR_NN_EMBEDDING_H_
 #define ASHLAR_NN_EMBEDDING_H_
 

@@ -1,5 +1,5 @@
-// Linear: one matrix, or several of a checkpoint fused into one, with its bias. The storage format is the weight's
-// business; a layer only says what happens to the sum.
+// Linear: one matrix, or several of a checkpoint fused into one, with its bias. The storage format
+// is the weight's business; a layer only says what happens to the sum.
 #ifndef ASHLAR_NN_LINEAR_H_
 #define ASHLAR_NN_LINEAR_H_
 

@@ -10,11 +10,13 @@ namespace ashlar {
 Result<Mlp> Mlp::load(ModelBuilder& builder, const std::string& prefix, const MlpConfig& config) {
   Mlp mlp;
   mlp.config_ = config;
-  ASHLAR_ASSIGN(mlp.gate_up_, builder.linear({{.name = prefix + ".gate_proj", .outputs = config.feed_forward},
-                                              {.name = prefix + ".up_proj", .outputs = config.feed_forward}},
-                                             config.hidden, config.bias));
-  ASHLAR_ASSIGN(mlp.down_, builder.linear({{.name = prefix + ".down_proj", .outputs = config.hidden}},
-                                          config.feed_forward, config.bias));
+  ASHLAR_ASSIGN(mlp.gate_up_,
+                builder.linear({{.name = prefix + ".gate_proj", .outputs = config.feed_forward},
+                                {.name = prefix + ".up_proj", .outputs = config.feed_forward}},
+                               config.hidden, config.bias));
+  ASHLAR_ASSIGN(mlp.down_,
+                builder.linear({{.name = prefix + ".down_proj", .outputs = config.hidden}},
+                               config.feed_forward, config.bias));
   return mlp;
 }
 
@@ -35,7 +37,8 @@ TensorView Mlp::operator()(Step& step, TensorView x) const {
 }
 
 int64_t Mlp::workspace_bytes(int64_t rows) const {
-  return f32_workspace_bytes(rows, config_.feed_forward) + f32_workspace_bytes(rows, config_.hidden) +
+  return f32_workspace_bytes(rows, config_.feed_forward) +
+         f32_workspace_bytes(rows, config_.hidden) +
          std::max(gate_up_.workspace_bytes(rows), down_.workspace_bytes(rows));
 }
 

@@ -1,5 +1,5 @@
-// Mlp: the gated feed-forward part, down(act(gate(x)) * up(x)). Gate and up are one matmul whose epilogue is the
-// activation, and down adds to the residual stream.
+// Mlp: the gated feed-forward part, down(act(gate(x)) * up(x)). Gate and up are one matmul whose
+// epilogue is the activation, and down adds to the residual stream.
 #ifndef ASHLAR_NN_MLP_H_
 #define ASHLAR_NN_MLP_H_
 
@@ -23,7 +23,8 @@ struct MlpConfig {
 class Mlp {
  public:
   // Tensors prefix.gate_proj, prefix.up_proj and prefix.down_proj.
-  static Result<Mlp> load(ModelBuilder& builder, const std::string& prefix, const MlpConfig& config);
+  static Result<Mlp> load(ModelBuilder& builder, const std::string& prefix,
+                          const MlpConfig& config);
 
   // x [T D]; adds into residual [T D].
   void operator()(Step& step, TensorView x, TensorView residual) const;

@@ -1,4 +1,5 @@
-// Loads linears, norms, embedding and head by name. Every refusal names the tensor, what was expected and what is there.
+// Loads linears, norms, embedding and head by name. Every refusal names the tensor, what was
+// expected and what is there.
 #include "nn/model_builder.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,8 @@ float number_at(const StoredTensor& tensor, int64_t i) {
   }
 }
 
-// Moves adjacent rotation pairs, the order of some files, to half split: the same move that a weight makes of its rows.
+// Moves adjacent rotation pairs, the order of some files, to half split: the same move that a
+// weight makes of its rows.
 void split_pairs(float* values, int64_t count, int64_t head_size) {
   std::vector<float> head(head_size);
   for (int64_t begin = 0; begin < count; begin += head_size) {
@@ -43,12 +45,14 @@ bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Weight>> ModelBuilder::load(std::span<const MatrixSpec> parts, int64_t inputs) {
+Result<std::shared_ptr<const Weight>> ModelBuilder::load(std::span<const MatrixSpec> parts,
+                                                         int64_t inputs) {
   std::vector<WeightPart> weight_parts;
   for (const MatrixSpec& part : parts) {
     const TensorGroup group = checkpoint_.group(part.name);
     if (group.empty()) {
-      return fail(ErrorCode::kNotFound, "{}: the tensor {}.weight is missing", checkpoint_.path(), part.name);
+      return fail(ErrorCode::kNotFound, "{}: the tensor {}.weight is missing", checkpoint_.path(),
+                  part.name);
     }
     const bool pairs = part.rotated_head > 0 && checkpoint_.qk_rows_interleaved();
     weight_parts.push_back({.tensors = group,
@@ -67,13 +71,15 @@ Result<std::vector<float>> ModelBuilder::vector(const std::string& name, int64_t
     return fail(ErrorCode::kNotFound, "{}: the tensor {} is missing", checkpoint_.path(), name);
   }
   if (tensor->shape != std::vector<int64_t>{size}) {
-    return fail(ErrorCode::kCorrupt, "{}: the tensor {} has shape [{}], but the configuration says [{}]",
-                tensor->file, name, fmt::join(tensor->shape, " "), size);
+    return fail(ErrorCode::kCorrupt,
+                "{}: the tensor {} has shape [{}], but the configuration says [{}]", tensor->file,
+                name, fmt::join(tensor->shape, " "), size);
   }
   if (tensor->type != StorageType::kF32 && tensor->type != StorageType::kF16 &&
       tensor->type != StorageType::kBF16) {
-    return fail(ErrorCode::kUnsupported, "{}: the tensor {} is stored as {}; F32, F16 or BF16 are read",
-                tensor->file, name, storage_name(tensor->type));
+    return fail(ErrorCode::kUnsupported,
+                "{}: the tensor {} is stored as {}; F32, F16 or BF16 are read", tensor->file, name,
+                storage_name(tensor->type));
   }
   std::vector<float> values(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) values[i] = number_at(*tensor, i);
@@ -111,7 +117,8 @@ Result<Linear> ModelBuilder::linear(std::vector<MatrixSpec> parts, int64_t input
   return Linear(std::move(weight), std::move(bias_buffer));
 }
 
-Result<Norm> ModelBuilder::norm(const std::string& name, int64_t size, double eps, NormWeight meaning) {
+Result<Norm> ModelBuilder::norm(const std::string& name, int64_t size, double eps,
+                                NormWeight meaning) {
   ASHLAR_ASSIGN(std::vector<float> weight, vector(name + ".weight", size));
   if (meaning == NormWeight::kPlusOne && !checkpoint_.norm_weights_include_one()) {
     for (float& w : weight) w = 1.0f + w;
@@ -120,8 +127,8 @@ Result<Norm> ModelBuilder::norm(const std::string& name, int64_t size, double ep
   return Norm(std::move(buffer), size, eps);
 }
 
-Result<Embedding> ModelBuilder::embedding(const std::string& name, int64_t vocabulary, int64_t hidden,
-                                          double scale) {
+Result<Embedding> ModelBuilder::embedding(const std::string& name, int64_t vocabulary,
+                                          int64_t hidden, double scale) {
   const MatrixSpec spec = {.name = name, .outputs = vocabulary};
   ASHLAR_ASSIGN(std::shared_ptr<const Weight> weight, load({&spec, 1}, hidden));
   return Embedding(std::move(weight), static_cast<float>(scale));
@@ -137,9 +144,10 @@ Result<Head> ModelBuilder::head(const std::string& name, const Embedding& embedd
   } else if (const StoredTensor* again = checkpoint_.find(name + ".weight")) {
     const StoredTensor* original = checkpoint_.find("model.embed_tokens.weight");
     if (original == nullptr || !same_bytes(*again, *original)) {
-      return fail(ErrorCode::kUnsupported,
-                  "{}: {} says tie_word_embeddings, but the tensor {}.weight differs from the embedding",
-                  again->file, checkpoint_.config_name(), name);
+      return fail(
+          ErrorCode::kUnsupported,
+          "{}: {} says tie_word_embeddings, but the tensor {}.weight differs from the embedding",
+          again->file, checkpoint_.config_name(), name);
     }
     checkpoint_.claim(name + ".weight");
   }
@@ -166,7 +174,8 @@ std::string ModelBuilder::weight_formats() const {
   std::vector<std::string> parts;
   for (const auto& [bytes, name] : formats) {
     parts.push_back(fmt::format("{} {:.0f} %", name,
-                                100.0 * static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, weight_bytes_))));
+                                100.0 * static_cast<double>(bytes) /
+                                    static_cast<double>(std::max<int64_t>(1, weight_bytes_))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -1,9 +1,10 @@
-// ModelBuilder: what a model is built with. It finds tensors by name, refuses those that are missing or have another
-// shape, remembers what the layers need to keep, and knows the two ways in which files differ in content: the row order
-// of rotated projections and norm weights that already include one.
+// ModelBuilder: what a model is built with. It finds tensors by name, refuses those that are
+// missing or have another shape, remembers what the layers need to keep, and knows the two ways in
+// which files differ in content: the row order of rotated projections and norm weights that already
+// include one.
 //
-// It lives while a model is built. What it hands out keeps no reference to it; weights read from the mapped checkpoint,
-// so the model keeps that alive.
+// It lives while a model is built. What it hands out keeps no reference to it; weights read from
+// the mapped checkpoint, so the model keeps that alive.
 #ifndef ASHLAR_NN_MODEL_BUILDER_H_
 #define ASHLAR_NN_MODEL_BUILDER_H_
 
@@ -30,7 +31,7 @@ enum class NormWeight : uint8_t { kPlain, kPlusOne };
 
 // One matrix of a fused linear.
 struct MatrixSpec {
-  std::string name;          // "model.layers.0.self_attn.q_proj"
+  std::string name;  // "model.layers.0.self_attn.q_proj"
   int64_t outputs = 0;
   int64_t rotated_head = 0;  // head size, where rope is applied to the outputs; else 0
 };
@@ -46,10 +47,12 @@ class ModelBuilder {
   // Outputs in the order of the parts. With bias, every part must have one.
   Result<Linear> linear(std::vector<MatrixSpec> parts, int64_t inputs, bool bias);
   Result<Norm> norm(const std::string& name, int64_t size, double eps, NormWeight meaning);
-  Result<Embedding> embedding(const std::string& name, int64_t vocabulary, int64_t hidden, double scale);
-  // The head of its own tensor, or the embedding's weight when tied. Columns from `decodable` on give -inf. A tied model
-  // whose file holds the head again is accepted if the bytes are the same.
-  Result<Head> head(const std::string& name, const Embedding& embedding, bool tied, int64_t decodable);
+  Result<Embedding> embedding(const std::string& name, int64_t vocabulary, int64_t hidden,
+                              double scale);
+  // The head of its own tensor, or the embedding's weight when tied. Columns from `decodable` on
+  // give -inf. A tied model whose file holds the head again is accepted if the bytes are the same.
+  Result<Head> head(const std::string& name, const Embedding& embedding, bool tied,
+                    int64_t decodable);
   // The numbers of a small tensor [size], or nothing if it is not there.
   Result<std::vector<float>> optional_vector(const std::string& name, int64_t size);
   // Marks tensors as seen that have no influence, such as stored tables of frequencies.

@@ -8,7 +8,8 @@
 
 namespace ashlar {
 
-// Pages of PagedState i are a tensor [pages 2*G B K] of this type; layout inside a page in kernels/kv_pages.h.
+// Pages of PagedState i are a tensor [pages 2*G B K] of this type; layout inside a page in
+// kernels/kv_pages.h.
 struct PagedShape {
   DType type = DType::kF16;
   int64_t heads = 0;      // G

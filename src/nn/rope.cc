@@ -1,6 +1,7 @@
-// Fills the table with the addition theorem: cos(a + b) for a a multiple of 256 positions and b below 256 needs only
-// positions / 256 + 256 calls of the library's cos and sin a frequency, all in double. 131,072 positions of head size 128
-// take a tenth of a second instead of two thirds, and the f32 values differ from direct ones in no case that was tried.
+// Fills the table with the addition theorem: cos(a + b) for a a multiple of 256 positions and b
+// below 256 needs only positions / 256 + 256 calls of the library's cos and sin a frequency, all in
+// double. 131,072 positions of head size 128 take a tenth of a second instead of two thirds, and
+// the f32 values differ from direct ones in no case that was tried.
 #include "nn/rope.h"
 
 #include <algorithm>
@@ -39,7 +40,8 @@ void scale_yarn(const RopeConfig& config, int64_t head_size, std::vector<double>
   if (low == high) high += 0.001;
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
-    frequencies[i] = frequencies[i] / config.factor * stretched + frequencies[i] * (1.0 - stretched);
+    frequencies[i] =
+        frequencies[i] / config.factor * stretched + frequencies[i] * (1.0 - stretched);
   }
 }
 
@@ -113,13 +115,14 @@ std::vector<double> rope_inverse_frequencies(const RopeConfig& config, int64_t h
   return frequencies;
 }
 
-Result<std::shared_ptr<const Rope>> Rope::make(Device& device, const RopeConfig& config, int64_t head_size,
-                                               int64_t positions) {
+Result<std::shared_ptr<const Rope>> Rope::make(Device& device, const RopeConfig& config,
+                                               int64_t head_size, int64_t positions) {
   const std::optional<int64_t> bytes = checked_multiply(positions, head_size * 4);
   if (!bytes || *bytes > kMaxTableBytes) {
-    return fail(ErrorCode::kOutOfRange,
-                "a context of {} positions needs a rotary table beyond 1 GiB; ask for a shorter context",
-                positions);
+    return fail(
+        ErrorCode::kOutOfRange,
+        "a context of {} positions needs a rotary table beyond 1 GiB; ask for a shorter context",
+        positions);
   }
   auto rope = std::make_shared<Rope>();
   rope->positions_ = positions;

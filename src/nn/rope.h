@@ -1,8 +1,10 @@
-// Rope: cosines and sines of rotary positions (Su et al. 2021), for every position a model may see, and the ways in which
-// families stretch them: linear, llama3, yarn (Peng et al. 2023), or divisors that a file states.
+// Rope: cosines and sines of rotary positions (Su et al. 2021), for every position a model may see,
+// and the ways in which families stretch them: linear, llama3, yarn (Peng et al. 2023), or divisors
+// that a file states.
 //
-// Frequencies and angles are double and round once, to the f32 of the table. The table ends with the context length;
-// an operation that meets a later position ends the process, so the engine admits none.
+// Frequencies and angles are double and round once, to the f32 of the table. The table ends with
+// the context length; an operation that meets a later position ends the process, so the engine
+// admits none.
 #ifndef ASHLAR_NN_ROPE_H_
 #define ASHLAR_NN_ROPE_H_
 
@@ -42,7 +44,8 @@ std::vector<double> rope_inverse_frequencies(const RopeConfig& config, int64_t h
 
 class Rope {
  public:
-  // Refuses a table of more than 1 GiB: a context of millions of positions has to be asked for smaller.
+  // Refuses a table of more than 1 GiB: a context of millions of positions has to be asked for
+  // smaller.
   static Result<std::shared_ptr<const Rope>> make(Device& device, const RopeConfig& config,
                                                   int64_t head_size, int64_t positions);
 

@@ -1,8 +1,10 @@
-// Step: what a model sees of one forward pass. Everything is in device memory; a model never learns which requests its
-// rows belong to, whether a row is prompt, decode or draft, or whether the step is recorded.
+// Step: what a model sees of one forward pass. Everything is in device memory; a model never learns
+// which requests its rows belong to, whether a row is prompt, decode or draft, or whether the step
+// is recorded.
 //
-// Passed by reference to every block; there is no current context. The runner fills it, the views live until the step
-// ends. Letters: T rows, S sequences, P pages a sequence, R output rows, B positions a page.
+// Passed by reference to every block; there is no current context. The runner fills it, the views
+// live until the step ends. Letters: T rows, S sequences, P pages a sequence, R output rows, B
+// positions a page.
 #ifndef ASHLAR_NN_STEP_H_
 #define ASHLAR_NN_STEP_H_
 
@@ -16,7 +18,8 @@
 
 namespace ashlar {
 
-// Called with named intermediate tensors for parity work; see nn/taps in docs/architecture.md. Null: no taps.
+// Called with named intermediate tensors for parity work; see nn/taps in docs/architecture.md.
+// Null: no taps.
 using StepTap = std::function<void(std::string_view name, TensorView value)>;
 
 struct Step {
@@ -25,11 +28,13 @@ struct Step {
   TensorView tokens;           // [T] i32
   TensorView positions;        // [T] i32, absolute position of each row
   TensorView row_sequence;     // [T] i32, which of the S sequences a row belongs to; -1: padding
-  TensorView sequence_starts;  // [S+1] i32, first row of each sequence; rows of one sequence are consecutive positions
+  TensorView sequence_starts;  // [S+1] i32, first row of each sequence; rows of one sequence are
+                               // consecutive positions
   TensorView page_table;       // [S P] i32, page of positions [p*B, (p+1)*B); -1 where unused
   TensorView slots;            // [S] i32, recurrent state slot, or -1
   TensorView output_rows;      // [R] i32, rows whose logits are wanted, ascending
-  // By PagedState id: [pages 2G B K], G heads of keys, then G of values; layout in kernels/kv_pages.h.
+  // By PagedState id: [pages 2G B K], G heads of keys, then G of values; layout in
+  // kernels/kv_pages.h.
   std::span<const TensorView> paged;
   const StepTap* tap = nullptr;
 

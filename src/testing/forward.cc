@@ -12,7 +12,9 @@ namespace ashlar {
 
 namespace {
 
-TensorView view(std::vector<int32_t>& values, Shape shape) { return TensorView(values.data(), DType::kI32, shape); }
+TensorView view(std::vector<int32_t>& values, Shape shape) {
+  return TensorView(values.data(), DType::kI32, shape);
+}
 
 }  // namespace
 
@@ -20,11 +22,13 @@ Result<std::unique_ptr<ForwardHarness>> ForwardHarness::load(const std::string& 
                                                              const ForwardOptions& options) {
   auto harness = std::make_unique<ForwardHarness>();
   harness->device_ = new_cpu_device(options.threads);
-  ASHLAR_ASSIGN(std::shared_ptr<Checkpoint> checkpoint, Checkpoint::open(model_argument, HubPaths{}));
+  ASHLAR_ASSIGN(std::shared_ptr<Checkpoint> checkpoint,
+                Checkpoint::open(model_argument, HubPaths{}));
   ModelOptions model_options;
   model_options.kv_type = options.kv_type;
   model_options.decodable = options.decodable;
-  ASHLAR_ASSIGN(harness->model_, load_model(std::move(checkpoint), *harness->device_, model_options));
+  ASHLAR_ASSIGN(harness->model_,
+                load_model(std::move(checkpoint), *harness->device_, model_options));
   ASHLAR_TRY(harness->allocate(options));
   return harness;
 }
@@ -39,12 +43,14 @@ Status ForwardHarness::allocate(const ForwardOptions& options) {
   const int64_t page_count = pages_a_sequence_ * options.sequences;
   for (const PagedShape& shape : model_->paged_shapes()) {
     const Shape pages = {page_count, 2 * shape.heads, kPagePositions, shape.head_size};
-    ASHLAR_ASSIGN(Buffer buffer, device_->allocate(static_cast<size_t>(pages.count()) * dtype_bytes(shape.type)));
+    ASHLAR_ASSIGN(Buffer buffer,
+                  device_->allocate(static_cast<size_t>(pages.count()) * dtype_bytes(shape.type)));
     std::memset(buffer.data(), 0xff, buffer.bytes());  // NaN in f32, f16 and bf16
     pages_.push_back(buffer.view(shape.type, pages));
     page_buffers_.push_back(std::move(buffer));
   }
-  for (int64_t i = 0; i < page_count; ++i) page_table_.push_back(static_cast<int32_t>(page_count - 1 - i));
+  for (int64_t i = 0; i < page_count; ++i)
+    page_table_.push_back(static_cast<int32_t>(page_count - 1 - i));
   lengths_.assign(static_cast<size_t>(options.sequences), 0);
   return {};
 }
@@ -90,7 +96,8 @@ std::vector<float> ForwardHarness::forward(std::span<const Piece> pieces, int64_
   return logits;
 }
 
-std::vector<float> ForwardHarness::logits(std::span<const int32_t> tokens, int64_t chunk, int64_t sequence) {
+std::vector<float> ForwardHarness::logits(std::span<const int32_t> tokens, int64_t chunk,
+                                          int64_t sequence) {
   truncate(sequence, 0);
   const size_t step = chunk > 0 ? static_cast<size_t>(chunk) : tokens.size();
   std::vector<float> all;

@@ -1,8 +1,9 @@
-// ForwardHarness: a model with pages of its own, for tests that compare logits. It stands where cache and engine stand in
-// the program: it hands out pages, keeps each sequence's length and fills steps.
+// ForwardHarness: a model with pages of its own, for tests that compare logits. It stands where
+// cache and engine stand in the program: it hands out pages, keeps each sequence's length and fills
+// steps.
 //
-// Pages are handed out from the last to the first and hold NaN before they are written, so a read of what was never written,
-// or through the wrong page, shows in the logits.
+// Pages are handed out from the last to the first and hold NaN before they are written, so a read
+// of what was never written, or through the wrong page, shows in the logits.
 #ifndef ASHLAR_TESTING_FORWARD_H_
 #define ASHLAR_TESTING_FORWARD_H_
 
@@ -40,12 +41,14 @@ class ForwardHarness {
     int64_t sequence = 0;
     std::span<const int32_t> tokens;
   };
-  // One step of these pieces, in this order; a sequence occurs once. Returns logits [T V], row by row. Rows of padding
-  // with token 0 may follow.
+  // One step of these pieces, in this order; a sequence occurs once. Returns logits [T V], row by
+  // row. Rows of padding with token 0 may follow.
   std::vector<float> forward(std::span<const Piece> pieces, int64_t padding = 0);
 
-  // A sequence from its beginning, in steps of `chunk` tokens (0: one step). Returns logits [tokens V].
-  std::vector<float> logits(std::span<const int32_t> tokens, int64_t chunk = 0, int64_t sequence = 0);
+  // A sequence from its beginning, in steps of `chunk` tokens (0: one step). Returns logits [tokens
+  // V].
+  std::vector<float> logits(std::span<const int32_t> tokens, int64_t chunk = 0,
+                            int64_t sequence = 0);
 
   // Forgets what a sequence wrote from `length` on; its pages keep their bytes.
   void truncate(int64_t sequence, int64_t length) { lengths_[sequence] = length; }

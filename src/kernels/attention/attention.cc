@@ -1,5 +1,6 @@
-// Contract, cost and reference of attention. The reference goes row by row and head by head through the definition in
-// attention.h; it also serves head and page sizes that the vector cell does not take.
+// Contract, cost and reference of attention. The reference goes row by row and head by head through
+// the definition in attention.h; it also serves head and page sizes that the vector cell does not
+// take.
 #include "kernels/attention/attention.h"
 
 #include <array>
@@ -38,7 +39,8 @@ void contract(const AttentionArgs& args, const ShapeCheck& check) {
   check.dtype(args.page_table, DType::kI32, "page_table");
 }
 
-// Counts the keys that the rows see; positions are read on the host, so only CPU streams are observed this way.
+// Counts the keys that the rows see; positions are read on the host, so only CPU streams are
+// observed this way.
 OpCost cost(const AttentionArgs& args) {
   const int32_t* positions = args.positions.as<int32_t>();
   const int64_t rows = args.q.dim(0);
@@ -71,7 +73,8 @@ void reference_head(const AttentionArgs& args, const int32_t* page_table, int64_
     const KeyRange visible = within_tile(range, begin);
     std::array<float, kAttentionTile> scores = {};
     for (int64_t l = visible.begin; l < visible.end; ++l) {
-      const T* keys = pages.keys(page_table[(begin + l) / page_positions], kv_head) + l % page_positions;
+      const T* keys =
+          pages.keys(page_table[(begin + l) / page_positions], kv_head) + l % page_positions;
       for (int64_t k = 0; k < size; ++k) {
         scores[l] = std::fma(q[k], kv_to_float(keys[k * page_positions]), scores[l]);
       }
@@ -81,7 +84,8 @@ void reference_head(const AttentionArgs& args, const int32_t* page_table, int64_
     for (int64_t l = visible.begin; l < visible.end; ++l) {
       const T* values = pages.values(page_table[(begin + l) / page_positions], kv_head) +
                         l % page_positions * size;
-      for (int64_t k = 0; k < size; ++k) tile[k] = std::fma(scores[l], kv_to_float(values[k]), tile[k]);
+      for (int64_t k = 0; k < size; ++k)
+        tile[k] = std::fma(scores[l], kv_to_float(values[k]), tile[k]);
     }
     merge_tile(state, total.data(), softmax, tile.data(), size);
   }

@@ -7,7 +7,8 @@
 namespace ashlar {
 
 void attention_reference(Stream& stream, const AttentionArgs& args);
-// Vector code for head sizes that are multiples of 16 and pages of whole 32 positions; else calls the reference.
+// Vector code for head sizes that are multiples of 16 and pages of whole 32 positions; else calls
+// the reference.
 void attention_cpu(Stream& stream, const AttentionArgs& args);
 
 // Rows outside every sequence get a y of zeros: padding must not carry old bits along.

@@ -1,9 +1,11 @@
-// The CPU cell of attention: vectors of positions for the scores, vectors of head elements for the output.
+// The CPU cell of attention: vectors of positions for the scores, vectors of head elements for the
+// output.
 //
-// A unit of work is up to four queries that share a key head: heads of one group, and in prefill neighbouring rows, so
-// each key and value is loaded and widened to f32 once for four queries. Lanes are outputs, never parts of a sum, so the
-// chains are those of the reference and the bits are the same for every instruction set. Scores are formed for whole
-// pages; softmax_tile then ignores what a row may not see. Outputs stop at the row's own position.
+// A unit of work is up to four queries that share a key head: heads of one group, and in prefill
+// neighbouring rows, so each key and value is loaded and widened to f32 once for four queries.
+// Lanes are outputs, never parts of a sum, so the chains are those of the reference and the bits
+// are the same for every instruction set. Scores are formed for whole pages; softmax_tile then
+// ignores what a row may not see. Outputs stop at the row's own position.
 #include "kernels/attention/attention.h"
 
 #include "base/align.h"
@@ -39,8 +41,8 @@ HWY_INLINE Vec load(const BF16* p) {
 
 // scores[i][l] = q[i] . key l for l < count, a multiple of 32. keys is [K stride].
 template <int kCount, class T>
-HWY_INLINE void score_page(const float* const* q, int64_t size, const T* keys, int64_t stride, int64_t count,
-                           float* const* scores) {
+HWY_INLINE void score_page(const float* const* q, int64_t size, const T* keys, int64_t stride,
+                           int64_t count, float* const* scores) {
   for (int64_t l = 0; l < count; l += 2 * kLanes) {
     Vec low[kCount];
     Vec high[kCount];
@@ -64,10 +66,10 @@ HWY_INLINE void score_page(const float* const* q, int64_t size, const T* keys, i
   }
 }
 
-// out[i][k] += p[i][l] * values[l][k] for ascending l < count and k in [begin, begin + kVectors * kLanes).
+// out[i][k] += p[i][l] * values[l][k] for ascending l < count and kVectors vectors of k from begin.
 template <int kCount, int kVectors, class T>
-HWY_INLINE void accumulate_columns(const float* const* p, const T* values, int64_t size, int64_t count,
-                                   int64_t begin, float* const* out) {
+HWY_INLINE void accumulate_columns(const float* const* p, const T* values, int64_t size,
+                                   int64_t count, int64_t begin, float* const* out) {
   Vec sum[kCount][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < kCount; ++i) {
@@ -127,7 +129,8 @@ class Unit {
   void run() {
     // Later queries never see less at the end nor more at the beginning.
     const int64_t first_tile = ranges_[0].begin / kAttentionTile * kAttentionTile;
-    for (int64_t tile = first_tile; tile < ranges_[kCount - 1].end; tile += kAttentionTile) run_tile(tile);
+    for (int64_t tile = first_tile; tile < ranges_[kCount - 1].end; tile += kAttentionTile)
+      run_tile(tile);
     for (int i = 0; i < kCount; ++i) {
       const float inverse = 1.0f / rows_[i].sum;
       for (int64_t k = 0; k < size_; ++k) y_[i][k] = total_[i][k] * inverse;
@@ -146,8 +149,8 @@ class Unit {
     for (int64_t l = first_page; l < all.end; l += page_positions_) {
       float* scores[kCount];
       for (int i = 0; i < kCount; ++i) scores[i] = scores_[i] + l;
-      score_page<kCount>(q_, size_, pages_.keys(page(tile + l), kv_head_), page_positions_, page_positions_,
-                         scores);
+      score_page<kCount>(q_, size_, pages_.keys(page(tile + l), kv_head_), page_positions_,
+                         page_positions_, scores);
     }
     TileSoftmax softmax[kCount];
     for (int i = 0; i < kCount; ++i) {
@@ -164,7 +167,8 @@ class Unit {
     }
   }
 
-  // Adds the page whose first position is l of the tile: for all queries at once where they see the same part of it.
+  // Adds the page whose first position is l of the tile: for all queries at once where they see the
+  // same part of it.
   void add_page(int64_t tile, int64_t l, const KeyRange* visible) {
     const T* values = pages_.values(page(tile + l), kv_head_);
     KeyRange part[kCount];
@@ -181,12 +185,14 @@ class Unit {
     }
     if (same) {
       const int64_t count = part[0].end - part[0].begin;
-      if (count > 0) accumulate_page<kCount>(p, values + (part[0].begin - l) * size_, size_, count, out);
+      if (count > 0)
+        accumulate_page<kCount>(p, values + (part[0].begin - l) * size_, size_, count, out);
       return;
     }
     for (int i = 0; i < kCount; ++i) {
       const int64_t count = part[i].end - part[i].begin;
-      if (count > 0) accumulate_page<1>(p + i, values + (part[i].begin - l) * size_, size_, count, out + i);
+      if (count > 0)
+        accumulate_page<1>(p + i, values + (part[i].begin - l) * size_, size_, count, out + i);
     }
   }
 
@@ -213,7 +219,8 @@ class Unit {
 };
 
 template <class T>
-void run_queries(const AttentionArgs& args, int64_t sequence, int64_t kv_head, int64_t first_query, int64_t count) {
+void run_queries(const AttentionArgs& args, int64_t sequence, int64_t kv_head, int64_t first_query,
+                 int64_t count) {
   switch (count) {
     case 1:
       return Unit<1, T>(args, sequence, kv_head, first_query).run();
@@ -226,7 +233,8 @@ void run_queries(const AttentionArgs& args, int64_t sequence, int64_t kv_head, i
   }
 }
 
-void run_unit(const AttentionArgs& args, int64_t sequence, int64_t kv_head, int64_t first_query, int64_t count) {
+void run_unit(const AttentionArgs& args, int64_t sequence, int64_t kv_head, int64_t first_query,
+              int64_t count) {
   switch (args.pages.dtype()) {
     case DType::kF16:
       return run_queries<F16>(args, sequence, kv_head, first_query, count);
@@ -255,7 +263,8 @@ constexpr int64_t kUnitQueries = 4;
 
 void attention_cpu(Stream& stream, const AttentionArgs& args) {
   const int64_t size = args.pages.dim(3);
-  if (size % 16 != 0 || size > kMaxHeadSize || args.pages.dim(2) % 32 != 0) return attention_reference(stream, args);
+  if (size % 16 != 0 || size > kMaxHeadSize || args.pages.dim(2) % 32 != 0)
+    return attention_reference(stream, args);
   zero_padding_rows(args);
   const int64_t kv_heads = args.pages.dim(1) / 2;
   const int64_t group = args.q.dim(1) / size / kv_heads;

@@ -1,5 +1,6 @@
-// What the reference and the CPU cell of attention share: which keys a row sees, the softmax of one tile and the merge
-// of two. Both call the same functions on plain floats, so they can only differ in how they form the two products.
+// What the reference and the CPU cell of attention share: which keys a row sees, the softmax of one
+// tile and the merge of two. Both call the same functions on plain floats, so they can only differ
+// in how they form the two products.
 #ifndef ASHLAR_KERNELS_ATTENTION_ATTENTION_PARTS_H_
 #define ASHLAR_KERNELS_ATTENTION_ATTENTION_PARTS_H_
 
@@ -41,9 +42,10 @@ struct TileSoftmax {
   float sum = 0.0f;
 };
 
-// Turns the scores of one tile into weights, in place: exactly 0 outside `visible`, which is not empty. Entries up to
-// the next multiple of 16 are written; those beyond are not touched.
-[[gnu::always_inline]] inline TileSoftmax softmax_tile(float* scores, KeyRange visible, float factor) {
+// Turns the scores of one tile into weights, in place: exactly 0 outside `visible`, which is not
+// empty. Entries up to the next multiple of 16 are written; those beyond are not touched.
+[[gnu::always_inline]] inline TileSoftmax softmax_tile(float* scores, KeyRange visible,
+                                                       float factor) {
   constexpr float kNothing = -std::numeric_limits<float>::infinity();
   const int64_t begin = visible.begin / kSumChains * kSumChains;
   const int64_t end = (visible.end + kSumChains - 1) / kSumChains * kSumChains;
@@ -52,7 +54,8 @@ struct TileSoftmax {
   float maxima[kSumChains];
   for (float& m : maxima) m = kNothing;
   for (int64_t l = begin; l < end; l += kSumChains) {
-    for (int j = 0; j < kSumChains; ++j) maxima[j] = scores[l + j] > maxima[j] ? scores[l + j] : maxima[j];
+    for (int j = 0; j < kSumChains; ++j)
+      maxima[j] = scores[l + j] > maxima[j] ? scores[l + j] : maxima[j];
   }
   float top = maxima[0];
   for (int j = 1; j < kSumChains; ++j) top = maxima[j] > top ? maxima[j] : top;
@@ -76,8 +79,9 @@ struct RowState {
 };
 
 // Merges a tile, output and weight, into the row. total and tile are [K].
-[[gnu::always_inline]] inline void merge_tile(RowState& row, float* total, const TileSoftmax& softmax,
-                                              const float* tile, int64_t size) {
+[[gnu::always_inline]] inline void merge_tile(RowState& row, float* total,
+                                              const TileSoftmax& softmax, const float* tile,
+                                              int64_t size) {
   if (!row.started) {
     row = {softmax.max, softmax.sum, true};
     std::copy_n(tile, size, total);

@@ -1,5 +1,6 @@
-// attention: the reference against softmax in double precision, the CPU cell against the reference bit by bit on every
-// instruction set, and the row rule: how positions are cut into steps, batch mates and threads change no bit.
+// attention: the reference against softmax in double precision, the CPU cell against the reference
+// bit by bit on every instruction set, and the row rule: how positions are cut into steps, batch
+// mates and threads change no bit.
 #include "kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -29,13 +30,15 @@ struct Case {
 
 constexpr int64_t kLength = 300;  // positions of a sequence: three tiles, the last not full
 
-// Keys, values and queries of one sequence, stored in pages in a shuffled order; what is not written is NaN.
+// Keys, values and queries of one sequence, stored in pages in a shuffled order; what is not
+// written is NaN.
 class Sequence {
  public:
   Sequence(const Case& c, uint64_t seed) : case_(c) {
     queries_ = random_floats(seed, kLength * c.heads * c.size, 2.0f);
     const int64_t page_count = divide_up(kLength, c.page_positions);
-    pages_.assign(static_cast<size_t>(page_count * 2 * c.kv_heads * c.page_positions * c.size) * dtype_bytes(c.type),
+    pages_.assign(static_cast<size_t>(page_count * 2 * c.kv_heads * c.page_positions * c.size) *
+                      dtype_bytes(c.type),
                   std::byte{0xff});
     Random random(seed + 1);
     for (int64_t p = 0; p < page_count; ++p) table_.push_back(static_cast<int32_t>(p));
@@ -48,13 +51,19 @@ class Sequence {
 
   TensorView pages() {
     return TensorView(pages_.data(), case_.type,
-                      {static_cast<int64_t>(table_.size()), 2 * case_.kv_heads, case_.page_positions, case_.size});
+                      {static_cast<int64_t>(table_.size()), 2 * case_.kv_heads,
+                       case_.page_positions, case_.size});
   }
-  float key(int64_t position, int64_t head, int64_t k) const { return keys_[(position * case_.kv_heads + head) * case_.size + k]; }
-  float value(int64_t position, int64_t head, int64_t k) const { return values_[(position * case_.kv_heads + head) * case_.size + k]; }
+  float key(int64_t position, int64_t head, int64_t k) const {
+    return keys_[(position * case_.kv_heads + head) * case_.size + k];
+  }
+  float value(int64_t position, int64_t head, int64_t k) const {
+    return values_[(position * case_.kv_heads + head) * case_.size + k];
+  }
 
   // Rows [begin, begin + count) of the sequence, through one cell. q and y rows are strided apart.
-  std::vector<float> run(Stream& stream, void (*cell)(Stream&, const AttentionArgs&), int64_t begin, int64_t count) {
+  std::vector<float> run(Stream& stream, void (*cell)(Stream&, const AttentionArgs&), int64_t begin,
+                         int64_t count) {
     const int64_t columns = case_.heads * case_.size;
     std::vector<int32_t> positions;
     for (int64_t t = 0; t < count; ++t) positions.push_back(static_cast<int32_t>(begin + t));
@@ -62,7 +71,8 @@ class Sequence {
     std::vector<float> y(static_cast<size_t>(count * columns));
     cell(stream, {.q = TensorView(queries_.data() + begin * columns, DType::kF32, {count, columns}),
                   .pages = pages(),
-                  .page_table = TensorView(table_.data(), DType::kI32, {1, static_cast<int64_t>(table_.size())}),
+                  .page_table = TensorView(table_.data(), DType::kI32,
+                                           {1, static_cast<int64_t>(table_.size())}),
                   .positions = TensorView(positions.data(), DType::kI32, {count}),
                   .sequence_starts = TensorView(starts.data(), DType::kI32, {2}),
                   .y = TensorView(y.data(), DType::kF32, {count, columns}),
@@ -115,7 +125,8 @@ std::vector<double> exact(const Case& c, const Sequence& s, int64_t position, in
   double sum = 0.0;
   for (int64_t p = first; p <= position; ++p) {
     double score = 0.0;
-    for (int64_t k = 0; k < c.size; ++k) score += static_cast<double>(s.query(position, head)[k]) * s.key(p, kv_head, k);
+    for (int64_t k = 0; k < c.size; ++k)
+      score += static_cast<double>(s.query(position, head)[k]) * s.key(p, kv_head, k);
     weights.push_back(std::exp(score * s.scale()));
     sum += weights.back();
   }
@@ -126,7 +137,9 @@ std::vector<double> exact(const Case& c, const Sequence& s, int64_t position, in
   return y;
 }
 
-bool same_bits(const float* a, const float* b, size_t count) { return std::memcmp(a, b, count * sizeof(float)) == 0; }
+bool same_bits(const float* a, const float* b, size_t count) {
+  return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
 
 class AttentionCase : public testing::TestWithParam<Case> {
  protected:
@@ -142,7 +155,8 @@ TEST_P(AttentionCase, ReferenceIsTheSoftmax) {
     for (int64_t head = 0; head < c.heads; ++head) {
       const std::vector<double> wanted = exact(c, sequence, position, head);
       for (int64_t k = 0; k < c.size; ++k) {
-        ASSERT_NEAR(y[(position * c.heads + head) * c.size + k], wanted[k], 2e-5) << position << " " << head;
+        ASSERT_NEAR(y[(position * c.heads + head) * c.size + k], wanted[k], 2e-5)
+            << position << " " << head;
       }
     }
   }
@@ -169,7 +183,8 @@ TEST_P(AttentionCase, StepsAndThreadsChangeNoBit) {
       for (int64_t begin = 0; begin < kLength; begin += chunk) {
         const int64_t count = std::min(chunk, kLength - begin);
         const std::vector<float> y = sequence.run(*stream, attention_cpu, begin, count);
-        ASSERT_TRUE(same_bits(y.data(), &whole[begin * columns], y.size())) << "chunk " << chunk << " at " << begin;
+        ASSERT_TRUE(same_bits(y.data(), &whole[begin * columns], y.size()))
+            << "chunk " << chunk << " at " << begin;
       }
     }
   }
@@ -194,7 +209,8 @@ TEST_P(AttentionCase, BatchMatesChangeNoBitAndPaddingIsZero) {
   const int64_t rows = static_cast<int64_t>(positions.size());
   attention(*stream_, {.q = TensorView(q.data(), DType::kF32, {rows, columns}),
                        .pages = sequence.pages(),
-                       .page_table = TensorView(table.data(), DType::kI32, {2, static_cast<int64_t>(table.size()) / 2}),
+                       .page_table = TensorView(table.data(), DType::kI32,
+                                                {2, static_cast<int64_t>(table.size()) / 2}),
                        .positions = TensorView(positions.data(), DType::kI32, {rows}),
                        .sequence_starts = TensorView(starts.data(), DType::kI32, {3}),
                        .y = TensorView(y.data(), DType::kF32, {rows, columns}),
@@ -250,7 +266,8 @@ TEST(Attention, SurvivesLargeScores) {
   double best_score = -1e300;
   for (int64_t p = 0; p <= 250; ++p) {
     double score = 0.0;
-    for (int64_t k = 0; k < 32; ++k) score += static_cast<double>(sequence.query(250, 0)[k]) * sequence.key(p, 0, k);
+    for (int64_t k = 0; k < 32; ++k)
+      score += static_cast<double>(sequence.query(250, 0)[k]) * sequence.key(p, 0, k);
     if (score > best_score) {
       best_score = score;
       best = p;

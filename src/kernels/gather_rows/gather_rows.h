@@ -1,5 +1,6 @@
-// gather_rows: y[r] = x[rows[r]]. A step computes logits for its output rows only, so the rows that the head needs are
-// copied together first. Rows of an embedding are gathered by their weight instead, since those are packed.
+// gather_rows: y[r] = x[rows[r]]. A step computes logits for its output rows only, so the rows that
+// the head needs are copied together first. Rows of an embedding are gathered by their weight
+// instead, since those are packed.
 #ifndef ASHLAR_KERNELS_GATHER_ROWS_GATHER_ROWS_H_
 #define ASHLAR_KERNELS_GATHER_ROWS_GATHER_ROWS_H_
 

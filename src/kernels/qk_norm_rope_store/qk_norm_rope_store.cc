@@ -1,5 +1,5 @@
-// Contract, cost and reference of qk_norm_rope_store. There is no faster CPU cell: the work is linear in the rows and
-// small beside the projection that made them.
+// Contract, cost and reference of qk_norm_rope_store. There is no faster CPU cell: the work is
+// linear in the rows and small beside the projection that made them.
 #include "kernels/qk_norm_rope_store/qk_norm_rope_store.h"
 
 #include <type_traits>
@@ -17,10 +17,12 @@ void contract(const QkNormRopeStoreArgs& args, const ShapeCheck& check) {
   const int64_t rows = args.qkv.dim(0);
   const int64_t size = args.pages.dim(3);
   check.require(args.qkv.shape().rank() == 2, "qkv of rank 2");
-  check.require(size % 2 == 0 && args.pages.dim(1) % 2 == 0, "even head size and pages with keys and values");
+  check.require(size % 2 == 0 && args.pages.dim(1) % 2 == 0,
+                "even head size and pages with keys and values");
   check.require(args.qkv.dim(1) % size == 0 && args.qkv.dim(1) / size > args.pages.dim(1),
                 "qkv with whole heads, more than those of keys and values");
-  check.require(args.cos_sin.shape().rank() == 2 && args.cos_sin.dim(1) == size, "cos_sin [positions K]");
+  check.require(args.cos_sin.shape().rank() == 2 && args.cos_sin.dim(1) == size,
+                "cos_sin [positions K]");
   check.require(args.page_table.shape().rank() == 2, "page_table of rank 2");
   check.shape(args.positions, {rows}, "positions");
   check.shape(args.row_sequence, {rows}, "row_sequence");
@@ -65,7 +67,8 @@ void row(const QkNormRopeStoreArgs& args, int64_t t) {
   if (sequence < 0) return;
   const int64_t position = args.positions.as<int32_t>()[t];
   CHECK_GE(position, 0);
-  CHECK_LT(position, args.cos_sin.dim(0));  // the table covers the context length; the engine admits no more
+  CHECK_LT(position,
+           args.cos_sin.dim(0));  // the table covers the context length; the engine admits no more
   const int64_t kv_heads = args.pages.dim(1) / 2;
   const int64_t page_positions = args.pages.dim(2);
   const int64_t size = args.pages.dim(3);
@@ -75,7 +78,8 @@ void row(const QkNormRopeStoreArgs& args, int64_t t) {
   const float* k_norm = args.k_norm.empty() ? nullptr : args.k_norm.as<float>();
 
   float* q = args.qkv.row<float>(t);
-  for (int64_t h = 0; h < heads; ++h) norm_and_rotate(q + h * size, size, q_norm, args.eps, cos_sin);
+  for (int64_t h = 0; h < heads; ++h)
+    norm_and_rotate(q + h * size, size, q_norm, args.eps, cos_sin);
 
   CHECK_LT(position / page_positions, args.page_table.dim(1));
   const int64_t page = args.page_table.row<int32_t>(sequence)[position / page_positions];
@@ -89,7 +93,8 @@ void row(const QkNormRopeStoreArgs& args, int64_t t) {
     norm_and_rotate(k, size, k_norm, args.eps, cos_sin);
     T* keys = pages.keys(page, g) + offset;
     T* values = pages.values(page, g) + offset * size;
-    for (int64_t i = 0; i < size; ++i) keys[i * page_positions] = from_float(k[i], static_cast<T*>(nullptr));
+    for (int64_t i = 0; i < size; ++i)
+      keys[i * page_positions] = from_float(k[i], static_cast<T*>(nullptr));
     for (int64_t i = 0; i < size; ++i) values[i] = from_float(v[i], static_cast<T*>(nullptr));
   }
 }

@@ -1,4 +1,5 @@
-// qk_norm_rope_store against rotation by complex numbers in double precision; what is stored where; what is not touched.
+// qk_norm_rope_store against rotation by complex numbers in double precision; what is stored where;
+// what is not touched.
 #include "kernels/qk_norm_rope_store/qk_norm_rope_store.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,9 @@ constexpr int64_t kKvHeads = 2;    // G
 constexpr int64_t kColumns = (kHeads + 2 * kKvHeads) * kSize;
 constexpr float kEps = 1e-6f;
 
-double frequency(int64_t pair) { return 1.0 / std::pow(100.0, 2.0 * static_cast<double>(pair) / kSize); }
+double frequency(int64_t pair) {
+  return 1.0 / std::pow(100.0, 2.0 * static_cast<double>(pair) / kSize);
+}
 
 // Three rows: positions 3 and 12 of sequence 1 and 0, and padding.
 struct Fixture {
@@ -64,9 +67,12 @@ std::vector<double> rotated(const float* x, const float* weight, int64_t positio
   const double inverse = 1.0 / std::sqrt(sum / kSize + kEps);
   std::vector<double> y(kSize);
   for (int64_t i = 0; i < kSize / 2; ++i) {
-    const auto value = [&](int64_t k) { return weight == nullptr ? x[k] : x[k] * inverse * weight[k]; };
-    const std::complex<double> turned = std::complex<double>(value(i), value(i + kSize / 2)) *
-                                        std::polar(1.0, static_cast<double>(position) * frequency(i));
+    const auto value = [&](int64_t k) {
+      return weight == nullptr ? x[k] : x[k] * inverse * weight[k];
+    };
+    const std::complex<double> turned =
+        std::complex<double>(value(i), value(i + kSize / 2)) *
+        std::polar(1.0, static_cast<double>(position) * frequency(i));
     y[i] = turned.real();
     y[i + kSize / 2] = turned.imag();
   }
@@ -83,8 +89,10 @@ void check(bool normed) {
     const float* row = &before[t * kColumns];
     const int64_t offset = f.positions[t] % kPositions;
     for (int64_t h = 0; h < kHeads; ++h) {
-      const auto wanted = rotated(row + h * kSize, normed ? f.q_norm.data() : nullptr, f.positions[t]);
-      for (int64_t k = 0; k < kSize; ++k) EXPECT_NEAR(f.qkv[t * kColumns + h * kSize + k], wanted[k], 2e-6);
+      const auto wanted =
+          rotated(row + h * kSize, normed ? f.q_norm.data() : nullptr, f.positions[t]);
+      for (int64_t k = 0; k < kSize; ++k)
+        EXPECT_NEAR(f.qkv[t * kColumns + h * kSize + k], wanted[k], 2e-6);
     }
     for (int64_t g = 0; g < kKvHeads; ++g) {
       const auto wanted =

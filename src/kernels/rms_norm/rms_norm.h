@@ -1,8 +1,9 @@
 // rms_norm: y[t d] = x[t d] / rms(x[t]) * weight[d], one row at a time (Zhang and Sennrich 2019).
 //
-// With add_to_output the value is added to y: Gemma norms what a block gives before it enters the residual stream, and
-// the fusion saves a pass over it. Families that store weight - 1 add the one when they load, so no offset appears here.
-// All f32; each of the two products rounds once, in the order written.
+// With add_to_output the value is added to y: Gemma norms what a block gives before it enters the
+// residual stream, and the fusion saves a pass over it. Families that store weight - 1 add the one
+// when they load, so no offset appears here. All f32; each of the two products rounds once, in the
+// order written.
 #ifndef ASHLAR_KERNELS_RMS_NORM_RMS_NORM_H_
 #define ASHLAR_KERNELS_RMS_NORM_RMS_NORM_H_
 

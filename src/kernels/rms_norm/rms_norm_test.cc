@@ -1,4 +1,5 @@
-// rms_norm against double precision, on strided rows, aliased and added; a row's bits do not depend on its neighbours.
+// rms_norm against double precision, on strided rows, aliased and added; a row's bits do not depend
+// on its neighbours.
 #include "kernels/rms_norm/rms_norm.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,9 @@ TEST_P(RmsNorm, IsTheRowOverItsRootMeanSquare) {
   std::vector<float> added = random_floats(3, kRows * size, 1.0f);
   const std::vector<float> before = added;
   const TensorView w(weight.data(), DType::kF32, {size});
-  rms_norm(*stream_, {.x = matrix(x, kRows, size, stride), .weight = w, .y = matrix(y, kRows, size), .eps = kEps});
+  rms_norm(
+      *stream_,
+      {.x = matrix(x, kRows, size, stride), .weight = w, .y = matrix(y, kRows, size), .eps = kEps});
   rms_norm(*stream_, {.x = matrix(x, kRows, size, stride),
                       .weight = w,
                       .y = matrix(added, kRows, size),
@@ -66,12 +69,16 @@ TEST_P(RmsNorm, GivesTheSameBitsAloneAndInPlace) {
   std::vector<float> weight = random_floats(5, size, 2.0f);
   const TensorView w(weight.data(), DType::kF32, {size});
   std::vector<float> all = x;
-  rms_norm(*stream_, {.x = matrix(all, kRows, size), .weight = w, .y = matrix(all, kRows, size), .eps = kEps});
+  rms_norm(
+      *stream_,
+      {.x = matrix(all, kRows, size), .weight = w, .y = matrix(all, kRows, size), .eps = kEps});
   for (const int64_t t : {int64_t{0}, int64_t{17}, kRows - 1}) {
     std::vector<float> row(x.begin() + t * size, x.begin() + (t + 1) * size);
     std::vector<float> y(static_cast<size_t>(size));
-    rms_norm(*stream_, {.x = matrix(row, 1, size), .weight = w, .y = matrix(y, 1, size), .eps = kEps});
-    EXPECT_EQ(std::memcmp(y.data(), &all[t * size], static_cast<size_t>(size) * sizeof(float)), 0) << t;
+    rms_norm(*stream_,
+             {.x = matrix(row, 1, size), .weight = w, .y = matrix(y, 1, size), .eps = kEps});
+    EXPECT_EQ(std::memcmp(y.data(), &all[t * size], static_cast<size_t>(size) * sizeof(float)), 0)
+        << t;
   }
 }
 

@@ -1,9 +1,10 @@
-// The reciprocal root mean square of one row, the only definition of it: rms_norm and the query and key norms include
-// this file.
+// The reciprocal root mean square of one row, the only definition of it: rms_norm and the query and
+// key norms include this file.
 //
-// The sum of squares is kept in 16 chains, element i in chain i mod 16, each an FMA chain in ascending order; the chains
-// fold in halves, 16 to 8 to 4 to 2 to 1. The tree depends on the row's length alone, and 16 chains are what vectors of
-// 8 and of 16 lanes can both keep, so the bits do not depend on the instruction set either.
+// The sum of squares is kept in 16 chains, element i in chain i mod 16, each an FMA chain in
+// ascending order; the chains fold in halves, 16 to 8 to 4 to 2 to 1. The tree depends on the row's
+// length alone, and 16 chains are what vectors of 8 and of 16 lanes can both keep, so the bits do
+// not depend on the instruction set either.
 #ifndef ASHLAR_KERNELS_RMS_NORM_ROW_NORM_H_
 #define ASHLAR_KERNELS_RMS_NORM_ROW_NORM_H_
 
