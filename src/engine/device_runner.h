@@ -42,6 +42,7 @@ class DeviceRunner : public Runner {
   Result<StepResult> wait() override;
 
   int64_t kv_bytes() const;
+  void observe(StreamObserver* observer) { stream_->set_observer(observer); }
   const Workspace& workspace() const { return *workspace_; }
 
  private:

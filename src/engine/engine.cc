@@ -171,6 +171,8 @@ Status Engine::run_until_idle() {
   }
 }
 
+void Engine::observe(StreamObserver* observer) { state_->device_runner->observe(observer); }
+
 EngineStats Engine::stats() const {
   const State& s = *state_;
   const SchedulerCounts& counts = s.scheduler.counts();

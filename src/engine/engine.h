@@ -77,6 +77,8 @@ class Engine {
   Status run_until_idle();
 
   EngineStats stats() const;
+  // Tells the observer (or nullptr) of every operation from now on; it must outlive the engine or be taken back.
+  void observe(StreamObserver* observer);
   const EngineOptions& options() const;  // the effective ones, nothing left at 0
 
  private:
