@@ -71,8 +71,7 @@ Result<Parsed> parse_command_line(CommandLine& line, const std::vector<std::stri
   app.set_help_flag("-h,--help", "this text");
   for (const Positional& positional : line.positionals) {
     CLI::Option* option = app.add_option(positional.name, *positional.value, positional.text);
-    option->required(positional.required)->type_name("")->allow_extra_args(false)->expected(
-        positional.required ? 1 : 0, 1);
+    option->required(positional.required)->type_name("")->allow_extra_args(false)->expected(1);
   }
   std::string options_file;
   app.add_option("--options", options_file, "JSON file of options; flags win over it")
