@@ -10,8 +10,8 @@ namespace ashlar {
 namespace {
 
 // A rendering of a hundred messages with tools takes about 20,000 steps.
-constexpr uint64_t kStepLimit = 50'000'000;
-constexpr size_t kOutputLimit = size_t{256} << 20;
+constexpr uint64_t kStepLimit = 5'000'000;
+constexpr size_t kOutputLimit = size_t{64} << 20;
 constexpr std::string_view kDefault = "default";
 constexpr std::string_view kToolUse = "tool_use";
 

@@ -87,6 +87,10 @@ enum AshlarStrip : int32_t {
 AshlarStatus ashlar_tokenizer_table(const AshlarTokenizer* tokenizer, AshlarBuffer* bytes, AshlarBuffer* offsets,
                                     AshlarBuffer* flags, AshlarStrip* strip, AshlarBuffer* error);
 
+// Where a named pre-tokenizer of "gpt2" vocabularies cuts a text: `ends` holds the uint32 byte end of each fragment.
+// Encoding does this by itself; alone it is for looking at a vocabulary's splits and for testing them.
+AshlarStatus ashlar_pre_tokenize(AshlarBytes name, AshlarBytes text, AshlarBuffer* ends, AshlarBuffer* error);
+
 // ---- chat templates
 
 struct AshlarTemplate;

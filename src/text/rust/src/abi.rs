@@ -3,13 +3,13 @@
 //! `guard` catches panics, so none crosses into C++. The structs mirror `ashlar_text.h` field by field; what each
 //! function promises is written there.
 
-use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
 
 use crate::failure::{Failure, Status};
+use crate::pre_tokenizer::Splitter;
 use crate::table::Strip;
-use crate::template::{ChatTemplate, Input};
+use crate::template::{ChatTemplate, Input, Time};
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
 
@@ -50,7 +50,7 @@ pub struct RawInput {
     eos_token: Bytes,
     variables: Bytes,
     add_generation_prompt: bool,
-    now: *const c_void,
+    now: *const Time,
     output_limit: usize,
 }
 
@@ -226,6 +226,23 @@ pub unsafe extern "C" fn ashlar_tokenizer_table(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn ashlar_pre_tokenize(
+    name: Bytes,
+    text: Bytes,
+    ends: *mut Buffer,
+    error: *mut Buffer,
+) -> Status {
+    unsafe {
+        guard(error, || {
+            let splitter = Splitter::new(name.text("the pre-tokenizer's name")?)?;
+            let found = splitter.fragment_ends(text.text("the text")?)?;
+            put(ends, found.iter().flat_map(|end| end.to_ne_bytes()).collect());
+            Ok(())
+        })
+    }
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn ashlar_template_compile(
     source: Bytes,
     step_limit: u64,
@@ -265,7 +282,7 @@ pub unsafe extern "C" fn ashlar_template_render(
                 eos_token: raw.eos_token.optional_text("the EOS token")?,
                 variables: raw.variables.text("the template variables")?,
                 add_generation_prompt: raw.add_generation_prompt,
-                now: raw.now,
+                now: raw.now.as_ref().copied(),
                 output_limit: raw.output_limit,
             })?;
             put(text, rendered);

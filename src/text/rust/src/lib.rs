@@ -6,6 +6,7 @@
 
 mod abi;
 mod byte_letters;
+mod confined;
 mod failure;
 mod pre_tokenizer;
 mod python;

@@ -6,7 +6,9 @@
 
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::{PreTokenizedString, PreTokenizer, SplitDelimiterBehavior};
+use tokenizers::{
+    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, SplitDelimiterBehavior,
+};
 
 use crate::failure::Failure;
 
@@ -57,8 +59,15 @@ impl Splitter {
         Ok(Self { passes, letters: ByteLevel::new(false, false, false) })
     }
 
+    /// Where each fragment of a text ends, in bytes.
+    pub fn fragment_ends(&self, text: &str) -> Result<Vec<u32>, Failure> {
+        let fragments = self.split(text)?;
+        let parts = fragments.get_splits(OffsetReferential::Original, OffsetType::Byte);
+        Ok(parts.iter().map(|(_, (_, end), _)| *end as u32).collect())
+    }
+
     /// The fragments of a text, still as text.
-    pub fn split(&self, text: &str) -> Result<PreTokenizedString, Failure> {
+    fn split(&self, text: &str) -> Result<PreTokenizedString, Failure> {
         let mut fragments = PreTokenizedString::from(text);
         for pass in &self.passes {
             pass.pre_tokenize(&mut fragments).map_err(failed)?;

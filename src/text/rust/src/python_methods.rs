@@ -8,6 +8,7 @@ use crate::python_text;
 
 pub fn install(environment: &mut Environment) {
     environment.set_unknown_method_callback(call);
+    environment.remove_global("debug"); // minijinja's own
     environment.add_filter("string", python::to_str_value);
     environment.add_filter("int", to_int);
     environment.add_filter("float", to_float);

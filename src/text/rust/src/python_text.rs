@@ -48,6 +48,13 @@ pub fn call(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, E
             found if found == Value::from(-1) => return Err(invalid("substring not found")),
             found => found,
         },
+        "count" => {
+            let (what,): (&str,) = from_args(args)?;
+            Value::from(match what {
+                "" => text.chars().count() + 1,
+                what => text.matches(what).count(),
+            })
+        }
         "swapcase" => Value::from(swap_case(text)),
         "casefold" => Value::from(text.to_lowercase()),
         "zfill" => {

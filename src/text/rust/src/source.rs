@@ -5,7 +5,10 @@
 //! trims alike), and `%` after a string literal (it becomes the `format` filter). Lines keep their numbers. A `%`
 //! after anything but a literal is left alone and fails when it meets a string.
 
-pub fn adapt(source: &str) -> String {
+use crate::failure::Failure;
+
+/// Error: a tag with more than `max_code` bytes beside its texts.
+pub fn adapt(source: &str, max_code: usize) -> Result<String, Failure> {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(source.len() + 64);
     let mut rest = source.as_str();
@@ -20,11 +23,16 @@ pub fn adapt(source: &str) -> String {
             _ => code_size(body, "%}"),
         };
         let Some(size) = size else {
+            // No end: what follows is for minijinja to refuse, if it is short enough to be looked at.
+            check_size(body, source.len() - rest.len(), &source, max_code)?;
             out.push_str(tagged);
-            return out;
+            return Ok(out);
         };
         out.push_str(opening);
         let code = &body[..size];
+        if opening != "{#" {
+            check_size(code, source.len() - rest.len(), &source, max_code)?;
+        }
         let mut used = size + 2;
         match (opening, tag_name(code)) {
             ("{#", _) => out.push_str(code),
@@ -43,11 +51,31 @@ pub fn adapt(source: &str) -> String {
         rest = &body[used..];
     }
     out.push_str(rest);
-    out
+    Ok(out)
+}
+
+fn check_size(code: &str, start: usize, source: &str, max_code: usize) -> Result<(), Failure> {
+    let bytes = code.as_bytes();
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() {
+        if matches!(bytes[at], b'\'' | b'"') {
+            at = literal_end(bytes, at).unwrap_or(bytes.len());
+        } else {
+            at += 1;
+        }
+        count += 1;
+    }
+    if count <= max_code {
+        return Ok(());
+    }
+    let line = 1 + source[..start].bytes().filter(|b| *b == b'\n').count();
+    Err(Failure::invalid(format!("chat template, line {line}: a tag of {count} bytes")))
 }
 
 fn next_opening(text: &str) -> Option<usize> {
-    ["{{", "{%", "{#"].iter().filter_map(|opening| text.find(opening)).min()
+    let bytes = text.as_bytes();
+    let opens = |pair: &[u8]| pair[0] == b'{' && matches!(pair[1], b'{' | b'%' | b'#');
+    bytes.windows(2).position(opens)
 }
 
 fn tag_name(code: &str) -> &str {

@@ -1,17 +1,23 @@
 //! Chat templates: Jinja as transformers sets it up, run by minijinja.
 //!
 //! Blocks are trimmed on both sides, loops may break, `raise_exception`, `strftime_now` and Python's string and dict
-//! methods exist, and output is formatted as Python would (`python.rs`). A rendering has a limit of steps and of
-//! output bytes, so a template cannot run for ever. Not offered: loading other templates, HTML escaping.
+//! methods exist, and output is formatted as Python would (`python.rs`). A rendering has a limit of steps, of output
+//! bytes, of memory and of time (`confined.rs`). Not offered: loading other templates, HTML escaping.
+//!
+//! Known differences from Jinja2: a tuple is a list (it prints with brackets); `~` and `join` write the texts inside a
+//! list in double quotes; `%` formats only a literal (`source.rs`); a macro refuses surplus arguments.
 
-use std::ffi::{c_char, c_void, CString};
+use std::ffi::{c_char, c_int, c_long, CString};
 use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State};
 use serde_json::{Map, Value as Json};
 
-use crate::failure::Failure;
+use crate::confined::{self, Limits};
+use crate::failure::{Failure, Status};
 use crate::python::{self, JsonStyle};
 use crate::python_methods;
 use crate::source;
@@ -23,18 +29,50 @@ pub struct Input<'a> {
     pub eos_token: Option<&'a str>,
     pub variables: &'a str,
     pub add_generation_prompt: bool,
-    pub now: *const c_void, // a C `struct tm`, or null
+    pub now: Option<Time>,
     pub output_limit: usize,
 }
 
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
 }
+
+/// C's `struct tm`, copied: a thread that ran out of time may look at it later than the caller keeps his.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Time {
+    fields: [c_int; 9],
+    offset: c_long,
+    zone: *const c_char, // a text that the C library keeps
+}
+
+// The zone's name lives as long as the process.
+unsafe impl Send for Time {}
+unsafe impl Sync for Time {}
 
 const NAME: &str = "chat_template";
 
+// minijinja walks expressions and values recursively, as deep as a template's size and steps allow. The stack holds the
+// deepest of them; only what is touched takes memory.
+const LIMITS: Limits = Limits {
+    stack_bytes: 256 << 20,
+    heap_bytes: 512 << 20,
+    time: Duration::from_secs(30),
+};
+const MAX_SOURCE_BYTES: usize = 1 << 20;
+// Of one tag, texts not counted: a chain of operators that long nests that deep.
+const MAX_TAG_BYTES: usize = 16 << 10;
+
 impl ChatTemplate {
     pub fn compile(source: &str, step_limit: u64) -> Result<Self, Failure> {
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(Failure::invalid(format!("a chat template of {} bytes", source.len())));
+        }
+        let source = source::adapt(source, MAX_TAG_BYTES)?;
+        confined::run(&LIMITS, move || Self::compile_adapted(source, step_limit)).map_err(named)
+    }
+
+    fn compile_adapted(source: String, step_limit: u64) -> Result<Self, Failure> {
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
@@ -44,22 +82,41 @@ impl ChatTemplate {
         python_methods::install(&mut environment);
         environment.add_filter("tojson", tojson);
         environment.add_function("raise_exception", raise_exception);
-        environment.add_template_owned(NAME, source::adapt(source)).map_err(describe)?;
-        Ok(Self { environment })
+        environment.add_template_owned(NAME, source).map_err(describe)?;
+        Ok(Self { environment: Arc::new(environment) })
     }
 
     pub fn render(&self, input: &Input) -> Result<Vec<u8>, Failure> {
-        let template = self.environment.get_template(NAME).map_err(describe)?;
-        let mut output = Limited { bytes: Vec::new(), limit: input.output_limit, reached: false };
-        let rendered = template.render_captured_to(context(input)?, &mut output);
-        if output.reached {
-            return Err(Failure::exhausted(format!(
-                "the chat template wrote more than {} bytes",
-                input.output_limit
-            )));
+        let context = context(input)?;
+        let output_limit = input.output_limit;
+        let environment = self.environment.clone();
+        confined::run(&LIMITS, move || render_context(&environment, context, output_limit))
+            .map_err(named)
+    }
+}
+
+fn render_context(
+    environment: &Environment,
+    context: Value,
+    output_limit: usize,
+) -> Result<Vec<u8>, Failure> {
+    let template = environment.get_template(NAME).map_err(describe)?;
+    let mut output = Limited { bytes: Vec::new(), limit: output_limit, reached: false };
+    let rendered = template.render_captured_to(context, &mut output);
+    if output.reached {
+        return Err(Failure::exhausted(format!("an output of more than {output_limit} bytes")));
+    }
+    rendered.map_err(describe)?;
+    Ok(output.bytes)
+}
+
+/// Failures of the surroundings do not know that it was a template.
+fn named(failure: Failure) -> Failure {
+    match failure.status {
+        Status::ResourceExhausted if !failure.message.starts_with("chat template") => {
+            Failure::exhausted(format!("the chat template needs {}", failure.message))
         }
-        rendered.map_err(describe)?;
-        Ok(output.bytes)
+        _ => failure,
     }
 }
 
@@ -79,7 +136,7 @@ fn context(input: &Input) -> Result<Value, Failure> {
         Json::Object(variables) => root.extend(variables),
         _ => return Err(Failure::invalid("the template variables are not a JSON object")),
     }
-    let now = input.now as usize;
+    let now = input.now;
     let clock = Value::from_function(move |format: String| strftime(now, format));
     let mut values: Vec<(Value, Value)> = vec![("strftime_now".into(), clock)];
     values.extend(
@@ -179,22 +236,22 @@ fn json_indent(indent: &Value) -> Result<Option<String>, Error> {
 
 extern "C" {
     #[link_name = "strftime"]
-    fn c_strftime(out: *mut c_char, max: usize, format: *const c_char, tm: *const c_void) -> usize;
+    fn c_strftime(out: *mut c_char, max: usize, format: *const c_char, tm: *const Time) -> usize;
 }
 
-fn strftime(now: usize, format: String) -> Result<String, Error> {
-    if now == 0 {
+fn strftime(now: Option<Time>, format: String) -> Result<String, Error> {
+    let Some(now) = now else {
         return Err(Error::new(ErrorKind::InvalidOperation, "strftime_now: no time was given"));
-    }
+    };
     if format.is_empty() {
         return Ok(format);
     }
     let format = CString::new(format)
         .map_err(|_| Error::new(ErrorKind::InvalidOperation, "strftime_now: NUL in the format"))?;
     let mut text = vec![0u8; 256 + 64 * format.as_bytes().len()];
-    // The caller keeps the struct alive for the rendering; text is larger than any expansion of the format.
+    // Text that does not fit gives a size of 0.
     let size = unsafe {
-        c_strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), now as *const c_void)
+        c_strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &now)
     };
     text.truncate(size);
     String::from_utf8(text)

@@ -1,5 +1,6 @@
 //! A tokenizer of either origin behind one face: a tokenizer.json or a GGUF vocabulary.
 
+use serde::Deserialize;
 use tokenizers::{AddedVocabulary, Model, OffsetType, PostProcessor, PreTokenizer};
 
 use crate::failure::Failure;
@@ -23,6 +24,7 @@ impl Tokenizer {
     pub fn from_json(json: &[u8]) -> Result<Self, Failure> {
         let mut inner = tokenizers::Tokenizer::from_bytes(json)
             .map_err(|error| Failure::corrupt(format!("tokenizer.json: {error}")))?;
+        check_added_ids(json, &inner)?;
         // A stored truncation or padding belongs to training; a prompt is neither cut nor filled.
         inner
             .with_truncation(None)
@@ -114,4 +116,32 @@ impl JsonTokenizer {
         }
         Ok(table)
     }
+}
+
+#[derive(Deserialize)]
+struct StatedAdded {
+    #[serde(default)]
+    added_tokens: Vec<StatedToken>,
+}
+
+#[derive(Deserialize)]
+struct StatedToken {
+    id: u32,
+    content: String,
+}
+
+/// The crate numbers added tokens anew where the file's ids have gaps, and only logs that. Such ids would be wrong.
+fn check_added_ids(json: &[u8], tokenizer: &tokenizers::Tokenizer) -> Result<(), Failure> {
+    let stated: StatedAdded = serde_json::from_slice(json)
+        .map_err(|error| Failure::corrupt(format!("tokenizer.json: {error}")))?;
+    for token in stated.added_tokens {
+        let id = tokenizer.token_to_id(&token.content);
+        if id != Some(token.id) {
+            return Err(Failure::corrupt(format!(
+                "tokenizer.json: the added token {:?} states id {}, which does not follow the vocabulary",
+                token.content, token.id
+            )));
+        }
+    }
+    Ok(())
 }
