@@ -79,6 +79,7 @@ void DivergenceMeter::add(std::span<const float> logits, const TopReference& ref
   values_.push_back(divergence);
   const bool equal = argmax(logits) == reference.ids[0];
   const bool near_tie = reference.margin <= reference.noise;
+  ++counts_.compared;
   counts_.top1_equal += equal;
   counts_.near_ties += near_tie;
   counts_.top1_wrong += !equal && !near_tie;
@@ -103,12 +104,13 @@ DivergenceSummary DivergenceMeter::summary() const {
 }
 
 std::string DivergenceSummary::text() const {
-  return fmt::format(
-      "{} positions: KL mean {:.3e} median {:.3e} p99 {:.3e} p99.9 {:.3e} max {:.3e}; top-1 equal {} "
-      "({:.3f} %), wrong outside near ties {}, near ties {}, non-finite {}",
-      positions, mean, median, p99, p999, max, top1_equal,
-      100.0 * static_cast<double>(top1_equal) / static_cast<double>(std::max<int64_t>(positions, 1)),
-      top1_wrong, near_ties, non_finite);
+  std::string out = fmt::format(
+      "{} positions: KL mean {:.3e} median {:.3e} p99 {:.3e} p99.9 {:.3e} max {:.3e}, non-finite {}", positions, mean,
+      median, p99, p999, max, non_finite);
+  if (compared == 0) return out;
+  const double share = static_cast<double>(top1_equal) / static_cast<double>(compared);
+  return out + fmt::format("; top-1 equal {:.3f} %, wrong outside near ties {} (near ties {})", 100 * share,
+                           top1_wrong, near_ties);
 }
 
 }  // namespace ashlar

@@ -36,7 +36,8 @@ int32_t argmax(std::span<const float> logits);
 struct DivergenceSummary {
   int64_t positions = 0;
   double mean = 0, median = 0, p99 = 0, p999 = 0, max = 0;
-  int64_t top1_equal = 0;           // of positions
+  int64_t compared = 0;             // positions whose most likely token was compared
+  int64_t top1_equal = 0;           // of those
   int64_t top1_wrong = 0;           // differs although the margin exceeds the noise
   int64_t near_ties = 0;            // positions where a difference is excused
   int64_t non_finite = 0;           // positions with a NaN or +inf logit or a NaN divergence
