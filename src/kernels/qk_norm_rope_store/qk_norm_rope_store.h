@@ -19,8 +19,7 @@ struct QkNormRopeStoreArgs {
   TensorView q_norm;  // [K] f32, or empty
   TensorView k_norm;  // [K] f32, or empty
   float eps = 0.0f;
-  TensorView
-      cos_sin;  // [positions K] f32: K/2 cosines, then K/2 sines; covers every position of the step
+  TensorView cos_sin;  // [positions K] f32: K/2 cosines, then K/2 sines; every position of the step
   TensorView positions;     // [T] i32
   TensorView row_sequence;  // [T] i32; -1: a row of padding, nothing is stored
   TensorView page_table;    // [S P] i32
