@@ -225,8 +225,6 @@ TEST(Engine, ARowThatIsNotFiniteFailsItsRequestOnly) {
     for (int64_t round = 0; round < 2; ++round) {
       for (size_t i = 0; i < requests.size(); ++i) {
         Request r = requests[i];
-        // Token 71 may also be chosen by a model that knows it: keep it out of the others.
-        r.sampling.logit_bias.clear();
         r.on_event = [&answers, i](const RequestEvent& e) {
           Answer& a = answers[{static_cast<int64_t>(i), e.choice}];
           a.tokens.insert(a.tokens.end(), e.tokens.begin(), e.tokens.end());
@@ -382,14 +380,16 @@ TEST(Engine, MasksThatComeLateHoldAtBothDepths) {
   const Answers two = run({options_of(8, 64, 4096, 2), nullptr, true}, requests);
   expect_equal(two, one, "depth 2");
   const Answers free = alone();
+  bool differs = false;
   for (const auto& [key, a] : one) {
     if (key.first % 2 != 0) {
       EXPECT_EQ(a.tokens, free.at(key).tokens);
       continue;
     }
-    EXPECT_NE(a.tokens, free.at(key).tokens);
+    differs = differs || a.tokens != free.at(key).tokens;
     for (size_t i = 0; i < a.tokens.size(); ++i) EXPECT_EQ(a.tokens[i].token % 2, i % 2 == 0 ? 1 : 0);
   }
+  EXPECT_TRUE(differs) << "the masks forbade nothing";
 }
 
 }  // namespace
