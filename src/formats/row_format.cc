@@ -1,9 +1,11 @@
 // Loading and applying weights that are packed row by row. The work is in the operations matmul and gather.
 #include "formats/row_format.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
 
-#include "base/align.h"
+#include <algorithm>
+#include <vector>
+
 #include "kernels/gather/gather.h"
 #include "kernels/matmul/matmul.h"
 
@@ -85,14 +87,10 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part) const {
     return fail(ErrorCode::kCorrupt, "{}: tensor {} has shape [{}], the model needs [{} {}]", tensor.file,
                 tensor.name, fmt::join(tensor.shape, " "), part.outputs, part.inputs);
   }
-  if (part.inputs % codec.block_elements != 0) {
-    return fail(ErrorCode::kCorrupt, "{}: tensor {} has rows of {}, no whole number of {} blocks of {}",
-                tensor.file, tensor.name, part.inputs, codec.name, codec.block_elements);
-  }
   PackedRows rows = {.codec = &codec,
                      .data = tensor.data,
                      .rows = part.outputs,
-                     .row_bytes = part.inputs / codec.block_elements * codec.block_bytes};
+                     .row_bytes = static_cast<int64_t>(tensor.row_bytes())};
   if (part.order == RowOrder::kRopePairs) {
     if (part.head_size <= 0 || part.head_size % 2 != 0 || part.outputs % part.head_size != 0) {
       return fail(ErrorCode::kUnsupported, "{}: tensor {} has {} rows in rotation pairs, no whole heads of {}",
