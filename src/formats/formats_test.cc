@@ -1,5 +1,5 @@
-// Weights as layers see them, from real files: every storage type loads, dequantises, gathers and applies alike; types
-// fuse; what does not fit is refused with the tensor's name.
+// Weights as layers see them, from real files: every storage type loads, dequantises, gathers and
+// applies alike; types fuse; what does not fit is refused with the tensor's name.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -85,10 +85,12 @@ class FormatsTest : public ::testing::Test {
   std::shared_ptr<Checkpoint> checkpoint_;
 };
 
-void expect_same_bits(std::span<const float> got, std::span<const float> wanted, const std::string& what) {
+void expect_same_bits(std::span<const float> got, std::span<const float> wanted,
+                      const std::string& what) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(wanted[i])) << what << ", element " << i;
+    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(wanted[i]))
+        << what << ", element " << i;
   }
 }
 
@@ -104,7 +106,8 @@ TEST_F(FormatsTest, EveryTypeAppliesWithinTheToleranceOfItsTruth) {
     EXPECT_EQ(weight->format(), name);
     EXPECT_EQ(weight->outputs(), kOutputs);
     EXPECT_EQ(weight->inputs(), kInputs);
-    EXPECT_EQ(weight->storage_bytes(), *tensor_bytes(type, std::vector<int64_t>{kOutputs, kInputs}));
+    EXPECT_EQ(weight->storage_bytes(),
+              *tensor_bytes(type, std::vector<int64_t>{kOutputs, kInputs}));
     EXPECT_TRUE(checkpoint_->unclaimed().empty());
     const std::vector<float> w = truth(*weight);
     EXPECT_GT(norm(w), 0.1) << name;
@@ -117,9 +120,10 @@ TEST_F(FormatsTest, EveryTypeAppliesWithinTheToleranceOfItsTruth) {
           const std::span<const float> w_row = std::span(w).subspan(n * kInputs, kInputs);
           double exact = 0;
           for (int64_t k = 0; k < kInputs; ++k) exact += static_cast<double>(x_row[k]) * w_row[k];
-          const double tolerance =
-              dot_tolerance({.x_norm = norm(x_row), .w_norm = norm(w_row), .length = kInputs, .chains = 16});
-          ASSERT_LE(std::abs(y[m * kOutputs + n] - exact), tolerance) << name << " " << m << " " << n;
+          const double tolerance = dot_tolerance(
+              {.x_norm = norm(x_row), .w_norm = norm(w_row), .length = kInputs, .chains = 16});
+          ASSERT_LE(std::abs(y[m * kOutputs + n] - exact), tolerance)
+              << name << " " << m << " " << n;
         }
       }
     }
@@ -159,7 +163,8 @@ TEST_F(FormatsTest, GatherIsTheTruthTimesTheScale) {
       for (size_t t = 0; t < ids.size(); ++t) {
         std::vector<float> wanted(w.begin() + ids[t] * kInputs, w.begin() + (ids[t] + 1) * kInputs);
         for (float& value : wanted) value *= scale;
-        expect_same_bits(std::span(y).subspan(t * kInputs, kInputs), wanted, std::string(storage_name(type)));
+        expect_same_bits(std::span(y).subspan(t * kInputs, kInputs), wanted,
+                         std::string(storage_name(type)));
       }
     }
   }
@@ -170,7 +175,8 @@ TEST_F(FormatsTest, PartsOfDifferentTypesFuse) {
         {"k", StorageType::kQ8_0, 32, 512},
         {"v", StorageType::kF16, 32, 512},
         {"g", StorageType::kQ8_0, 16, 512}});
-  const auto fused = load({part("q", 64, 512), part("k", 32, 512), part("v", 32, 512), part("g", 16, 512)});
+  const auto fused =
+      load({part("q", 64, 512), part("k", 32, 512), part("v", 32, 512), part("g", 16, 512)});
   ASSERT_NE(fused, nullptr);
   EXPECT_EQ(fused->format(), "Q5_0+Q8_0+F16");
   EXPECT_EQ(fused->outputs(), 144);
@@ -207,11 +213,13 @@ TEST_F(FormatsTest, RotationPairsAreFoundInPlace) {
   constexpr int kFileRow[8] = {0, 2, 4, 6, 1, 3, 5, 7};
   for (int64_t r = 0; r < 24; ++r) {
     const int64_t from = r / 8 * 8 + kFileRow[r % 8];
-    expect_same_bits(std::span(model).subspan(r * 64, 64), std::span(file).subspan(from * 64, 64), "row");
+    expect_same_bits(std::span(model).subspan(r * 64, 64), std::span(file).subspan(from * 64, 64),
+                     "row");
     EXPECT_EQ(y_model[r], y_file[from]);
   }
   pairs.head_size = 7;
-  EXPECT_NE(refusal({pairs}).find("q.weight has 24 rows in rotation pairs, no whole heads of 7"), std::string::npos)
+  EXPECT_NE(refusal({pairs}).find("q.weight has 24 rows in rotation pairs, no whole heads of 7"),
+            std::string::npos)
       << refusal({pairs});
 }
 
@@ -261,13 +269,15 @@ TEST_F(FormatsTest, WhatDoesNotFitIsRefusedByName) {
   };
   expect({part("a", 7, 64)}, "tensor a.weight has shape [6 64], the model needs [7 64]");
   expect({part("a", 64, 6)}, "tensor a.weight has shape [6 64], the model needs [64 6]");
-  expect({part("i", 6, 64)}, "tensor i.weight is stored as I32, which no weight format here decodes");
+  expect({part("i", 6, 64)},
+         "tensor i.weight is stored as I32, which no weight format here decodes");
   expect({part("a", 6, 64), part("i", 6, 64)}, "i.weight is stored as I32");
   expect({part("none", 6, 64)}, "tensor none.weight is missing");
   expect({part("p", 6, 64)}, "no weight format here stores a linear as p.packed");
   expect({part("m", 6, 64)}, "tensor m.weight has a block scale that is not a number");
   const std::string mixed = refusal({part("a", 6, 64), part("b", 6, 32)});
-  EXPECT_NE(mixed.find("a and b cannot be fused: rows of 64 and of 32"), std::string::npos) << mixed;
+  EXPECT_NE(mixed.find("a and b cannot be fused: rows of 64 and of 32"), std::string::npos)
+      << mixed;
 }
 
 TEST(Formats, NamesAreListed) {

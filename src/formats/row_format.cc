@@ -1,4 +1,5 @@
-// Loading and applying weights that are packed row by row. The work is in the operations matmul and gather.
+// Loading and applying weights that are packed row by row. The work is in the operations matmul and
+// gather.
 #include "formats/row_format.h"
 
 #include <fmt/ranges.h>
@@ -39,7 +40,8 @@ class RowWeight : public Weight {
   void apply(Stream& stream, Workspace& workspace, TensorView x, TensorView y,
              const Epilogue& epilogue) const override {
     const Workspace::Scope scope(workspace);
-    const TensorView scratch = workspace.take(DType::kU8, {matmul_scratch_bytes(x.dim(0), threads_)});
+    const TensorView scratch =
+        workspace.take(DType::kU8, {matmul_scratch_bytes(x.dim(0), threads_)});
     matmul(stream, {.x = x, .weight = parts_, .y = y, .epilogue = epilogue, .scratch = scratch});
   }
 
@@ -70,8 +72,9 @@ class RowWeight : public Weight {
 }  // namespace
 
 const RowCodec* RowFormat::codec(StorageType type) const {
-  const auto found = std::find_if(storages_.begin(), storages_.end(),
-                                  [type](const RowStorage& storage) { return storage.type == type; });
+  const auto found =
+      std::find_if(storages_.begin(), storages_.end(),
+                   [type](const RowStorage& storage) { return storage.type == type; });
   return found == storages_.end() ? nullptr : found->codec;
 }
 
@@ -84,8 +87,8 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part) const {
   const StoredTensor& tensor = *part.tensors.claim("weight");
   const RowCodec& codec = *this->codec(tensor.type);
   if (tensor.shape != std::vector<int64_t>{part.outputs, part.inputs}) {
-    return fail(ErrorCode::kCorrupt, "{}: tensor {} has shape [{}], the model needs [{} {}]", tensor.file,
-                tensor.name, fmt::join(tensor.shape, " "), part.outputs, part.inputs);
+    return fail(ErrorCode::kCorrupt, "{}: tensor {} has shape [{}], the model needs [{} {}]",
+                tensor.file, tensor.name, fmt::join(tensor.shape, " "), part.outputs, part.inputs);
   }
   PackedRows rows = {.codec = &codec,
                      .data = tensor.data,
@@ -93,30 +96,34 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part) const {
                      .row_bytes = static_cast<int64_t>(tensor.row_bytes())};
   if (part.order == RowOrder::kRopePairs) {
     if (part.head_size <= 0 || part.head_size % 2 != 0 || part.outputs % part.head_size != 0) {
-      return fail(ErrorCode::kUnsupported, "{}: tensor {} has {} rows in rotation pairs, no whole heads of {}",
-                  tensor.file, tensor.name, part.outputs, part.head_size);
+      return fail(ErrorCode::kUnsupported,
+                  "{}: tensor {} has {} rows in rotation pairs, no whole heads of {}", tensor.file,
+                  tensor.name, part.outputs, part.head_size);
     }
     rows.rope_head_size = part.head_size;
   }
   const int64_t blocks = part.outputs * (part.inputs / codec.block_elements);
   if (codec.valid != nullptr && !codec.valid(tensor.data, blocks)) {
-    return fail(ErrorCode::kCorrupt, "{}: tensor {} has a block scale that is not a number", tensor.file,
-                tensor.name);
+    return fail(ErrorCode::kCorrupt, "{}: tensor {} has a block scale that is not a number",
+                tensor.file, tensor.name);
   }
   return rows;
 }
 
-Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> parts, Device& device) const {
+Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> parts,
+                                                Device& device) const {
   CHECK(!parts.empty());
   ThreadPool* pool = device.thread_pool();
   if (pool == nullptr) {
-    return fail(ErrorCode::kUnsupported, "weights packed by rows run on the cpu only, not on {}", device.name());
+    return fail(ErrorCode::kUnsupported, "weights packed by rows run on the cpu only, not on {}",
+                device.name());
   }
   std::vector<PackedRows> rows;
   for (const WeightPart& part : parts) {
     if (part.inputs != parts.front().inputs) {
       return fail(ErrorCode::kInvalidArgument, "{} and {} cannot be fused: rows of {} and of {}",
-                  parts.front().tensors.prefix(), part.tensors.prefix(), parts.front().inputs, part.inputs);
+                  parts.front().tensors.prefix(), part.tensors.prefix(), parts.front().inputs,
+                  part.inputs);
     }
     ASHLAR_ASSIGN(const PackedRows loaded, load_part(part));
     rows.push_back(loaded);

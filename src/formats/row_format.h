@@ -1,8 +1,9 @@
-// RowFormat: weights whose rows are packed on their own, each tensor naming its type: plain numbers and GGUF blocks.
+// RowFormat: weights whose rows are packed on their own, each tensor naming its type: plain numbers
+// and GGUF blocks.
 //
-// The tensor stays where the file is mapped; nothing is copied, also where rows have to be found in another order. Since
-// every row has a decoder of its own, parts of different types fuse into one weight. Which types exist is the table that
-// the constructor takes (formats.cc).
+// The tensor stays where the file is mapped; nothing is copied, also where rows have to be found in
+// another order. Since every row has a decoder of its own, parts of different types fuse into one
+// weight. Which types exist is the table that the constructor takes (formats.cc).
 #ifndef ASHLAR_FORMATS_ROW_FORMAT_H_
 #define ASHLAR_FORMATS_ROW_FORMAT_H_
 
@@ -24,7 +25,8 @@ class RowFormat : public WeightFormat {
 
   std::string name() const override { return "rows"; }
   bool recognizes(const TensorGroup& tensors) const override;
-  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts, Device& device) const override;
+  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts,
+                                       Device& device) const override;
 
  private:
   const RowCodec* codec(StorageType type) const;

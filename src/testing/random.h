@@ -1,5 +1,5 @@
-// Random numbers for tests: splitmix64 from a seed, so that every run and every machine draws the same.
-// Not for sampling tokens, which has a generator of its own.
+// Random numbers for tests: splitmix64 from a seed, so that every run and every machine draws the
+// same. Not for sampling tokens, which has a generator of its own.
 #ifndef ASHLAR_TESTING_RANDOM_H_
 #define ASHLAR_TESTING_RANDOM_H_
 
@@ -21,7 +21,9 @@ class Random {
     return z ^ (z >> 31);
   }
   uint8_t byte() { return static_cast<uint8_t>(next() >> 56); }
-  int64_t below(int64_t limit) { return static_cast<int64_t>(next() % static_cast<uint64_t>(limit)); }
+  int64_t below(int64_t limit) {
+    return static_cast<int64_t>(next() % static_cast<uint64_t>(limit));
+  }
   // In [-magnitude, magnitude), every value a multiple of magnitude * 2^-23.
   float symmetric(float magnitude) {
     return (static_cast<float>(next() >> 40) * 0x1p-23f - 1.0f) * magnitude;

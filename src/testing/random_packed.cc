@@ -1,5 +1,6 @@
 // Random bytes in which the scale fields of each block are then made moderate.
-// Where those fields lie is stated here once more on purpose: a test should not ask the decoder under test.
+// Where those fields lie is stated here once more on purpose: a test should not ask the decoder
+// under test.
 #include "testing/random_packed.h"
 
 #include <cmath>
@@ -20,15 +21,16 @@ struct HalfFields {
 
 const std::vector<HalfFields>& half_fields() {
   static const std::vector<HalfFields> fields = {
-      {StorageType::kQ4_0, {0}},       {StorageType::kQ4_1, {0, 2}}, {StorageType::kQ5_0, {0}},
-      {StorageType::kQ5_1, {0, 2}},    {StorageType::kQ8_0, {0}},    {StorageType::kQ2_K, {80, 82}},
-      {StorageType::kQ3_K, {108}},     {StorageType::kQ4_K, {0, 2}}, {StorageType::kQ5_K, {0, 2}},
-      {StorageType::kQ6_K, {208}},     {StorageType::kIQ4_NL, {0}},
+      {StorageType::kQ4_0, {0}},    {StorageType::kQ4_1, {0, 2}}, {StorageType::kQ5_0, {0}},
+      {StorageType::kQ5_1, {0, 2}}, {StorageType::kQ8_0, {0}},    {StorageType::kQ2_K, {80, 82}},
+      {StorageType::kQ3_K, {108}},  {StorageType::kQ4_K, {0, 2}}, {StorageType::kQ5_K, {0, 2}},
+      {StorageType::kQ6_K, {208}},  {StorageType::kIQ4_NL, {0}},
   };
   return fields;
 }
 
-std::vector<std::byte> random_numbers(StorageType type, int64_t elements, uint64_t seed, int shift) {
+std::vector<std::byte> random_numbers(StorageType type, int64_t elements, uint64_t seed,
+                                      int shift) {
   const std::vector<float> values = random_floats(seed, elements, std::ldexp(1.0f, shift));
   const auto size = static_cast<size_t>(storage_info(type).block_bytes);
   std::vector<std::byte> bytes(values.size() * size);

@@ -1,5 +1,6 @@
-// Runs a test once for every vector instruction set that this machine and this build have, not only the best one.
-// The choice is global to the process: tests that use this must not run other kernels at the same time.
+// Runs a test once for every vector instruction set that this machine and this build have, not only
+// the best one. The choice is global to the process: tests that use this must not run other kernels
+// at the same time.
 #ifndef ASHLAR_TESTING_VECTOR_TARGETS_H_
 #define ASHLAR_TESTING_VECTOR_TARGETS_H_
 

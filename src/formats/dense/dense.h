@@ -1,5 +1,5 @@
-// Rows of plain numbers, from safetensors and GGUF alike: F32, F16, BF16. Every value is exact in f32.
-// K may be any length; the numbers may lie at any alignment.
+// Rows of plain numbers, from safetensors and GGUF alike: F32, F16, BF16. Every value is exact in
+// f32. K may be any length; the numbers may lie at any alignment.
 #ifndef ASHLAR_FORMATS_DENSE_DENSE_H_
 #define ASHLAR_FORMATS_DENSE_DENSE_H_
 

@@ -33,7 +33,8 @@ void decode_bf16(const std::byte* values, int64_t count, float* out) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     const auto half = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(values + 2 * i));
-    hn::StoreU(hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(words, half))), kFloats, out + i);
+    hn::StoreU(hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(words, half))), kFloats,
+               out + i);
   }
   bf16_rows.truth(values + 2 * i, count - i, out + i);
 }

@@ -1,5 +1,5 @@
-// What the block decoders share: reading fields, the tables of the 4-bit number formats, the packed scales of Q4_K and
-// Q5_K, and the names of the vector decoders. Internal to this folder.
+// What the block decoders share: reading fields, the tables of the 4-bit number formats, the packed
+// scales of Q4_K and Q5_K, and the names of the vector decoders. Internal to this folder.
 #ifndef ASHLAR_FORMATS_GGUF_BLOCKS_BLOCK_PARTS_H_
 #define ASHLAR_FORMATS_GGUF_BLOCKS_BLOCK_PARTS_H_
 
@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/packed/packed_rows.h"
 #include "tensor/dtype.h"
 
 namespace ashlar {
@@ -24,7 +23,8 @@ inline float half_at(const uint8_t* bytes) {
 alignas(16) constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 // Twice the e2m1 values, which makes them integers. Code 8, minus zero, is plus zero here.
-alignas(16) constexpr int8_t kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+alignas(16) constexpr int8_t kTwiceE2m1[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                               0, -1, -2, -3, -4, -6, -8, -12};
 
 // 2^(exponent - 128), half of what an e8m0 scale means, exact down to subnormals; 255 is NaN.
 inline float half_e8m0(uint8_t exponent) {
@@ -72,24 +72,34 @@ inline void q3_k_scales(const uint8_t* b, int8_t* scales) {
   for (int i = 0; i < 4; ++i) {
     const uint32_t low = (words[i & 1] >> (4 * (i >> 1))) & 0x0f0f0f0fu;
     const uint32_t high = ((words[2] >> (2 * i)) & 0x03030303u) << 4;
-    // Subtracting 32 from each byte: adding 96 keeps bit 7 free of borrows, and flipping it makes the sign.
+    // Subtracting 32 from each byte: adding 96 keeps bit 7 free of borrows, and flipping it makes
+    // the sign.
     const uint32_t shifted = ((low | high) + 0x60606060u) ^ 0x80808080u;
     std::memcpy(scales + 4 * i, &shifted, sizeof(shifted));
   }
 }
 
-void decode_q4_0_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q4_1_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q5_0_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q5_1_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q8_0_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q2_k_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q3_k_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q4_k_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q5_k_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_q6_k_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_iq4_nl_cpu(const std::byte* blocks, int64_t count, float* out);
-void decode_mxfp4_cpu(const std::byte* blocks, int64_t count, float* out);
+// The vector decoders, in gguf_blocks_cpu.cc; its table has this order.
+enum class BlockKind {
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kIq4Nl,
+  kMxfp4,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K
+};
+void decode_vector(BlockKind kind, const std::byte* blocks, int64_t count, float* out);
+
+template <BlockKind kKind>
+void decode_cpu(const std::byte* blocks, int64_t count, float* out) {
+  decode_vector(kKind, blocks, count, out);
+}
 
 // The truth of one block, repeated: kBlock decodes kBytes bytes to kElements values.
 template <void (*kBlock)(const uint8_t* block, float* out), int kElements, int kBytes>

@@ -1,5 +1,6 @@
-// The truth of the GGUF blocks of 256 elements ("K-quants"): scales of 16 or 32 elements that are themselves integers
-// with a common f16 factor. d and dmin are those factors, e an element, g its group of 16, j its sub-block of 32.
+// The truth of the GGUF blocks of 256 elements ("K-quants"): scales of 16 or 32 elements that are
+// themselves integers with a common f16 factor. d and dmin are those factors, e an element, g its
+// group of 16, j its sub-block of 32.
 #include "formats/gguf_blocks/block_parts.h"
 #include "formats/gguf_blocks/gguf_blocks.h"
 
@@ -9,8 +10,12 @@ namespace {
 
 constexpr int kElements = 256;
 
-int two_bits(const uint8_t* q, int e) { return (q[32 * (e >> 7) + (e & 31)] >> (2 * ((e >> 5) & 3))) & 3; }
-int four_bits(const uint8_t* q, int e) { return (q[32 * (e >> 6) + (e & 31)] >> (4 * ((e >> 5) & 1))) & 15; }
+int two_bits(const uint8_t* q, int e) {
+  return (q[32 * (e >> 7) + (e & 31)] >> (2 * ((e >> 5) & 3))) & 3;
+}
+int four_bits(const uint8_t* q, int e) {
+  return (q[32 * (e >> 6) + (e & 31)] >> (4 * ((e >> 5) & 1))) & 15;
+}
 
 // scales @0 (16 bytes: scale low, min high), q @16, d f16 @80, dmin f16 @82
 void q2_k(const uint8_t* b, float* out) {
@@ -45,14 +50,16 @@ void q4_k(const uint8_t* b, float* out) {
   }
 }
 
-// d f16 @0, dmin f16 @2, scales and mins @4 (12 bytes), high bits @16 (bit e/32 of byte e%32), q @48
+// d f16 @0, dmin f16 @2, scales and mins @4 (12 bytes), high bits @16 (bit e/32 of byte e%32), q
+// @48
 void q5_k(const uint8_t* b, float* out) {
   const float d = half_at(b);
   const float dmin = half_at(b + 2);
   for (int e = 0; e < kElements; ++e) {
     const ScaleMin s = scale_min(b + 4, e >> 5);
     const int q = four_bits(b + 48, e) | ((b[16 + (e & 31)] >> (e >> 5)) & 1) << 4;
-    out[e] = (d * static_cast<float>(s.scale)) * static_cast<float>(q) - dmin * static_cast<float>(s.min);
+    out[e] = (d * static_cast<float>(s.scale)) * static_cast<float>(q) -
+             dmin * static_cast<float>(s.min);
   }
 }
 
@@ -71,10 +78,15 @@ void q6_k(const uint8_t* b, float* out) {
 
 }  // namespace
 
-constinit const RowCodec q2_k_rows = {"Q2_K", 256, 84, decode_each<q2_k, 256, 84>, decode_q2_k_cpu};
-constinit const RowCodec q3_k_rows = {"Q3_K", 256, 110, decode_each<q3_k, 256, 110>, decode_q3_k_cpu};
-constinit const RowCodec q4_k_rows = {"Q4_K", 256, 144, decode_each<q4_k, 256, 144>, decode_q4_k_cpu};
-constinit const RowCodec q5_k_rows = {"Q5_K", 256, 176, decode_each<q5_k, 256, 176>, decode_q5_k_cpu};
-constinit const RowCodec q6_k_rows = {"Q6_K", 256, 210, decode_each<q6_k, 256, 210>, decode_q6_k_cpu};
+constinit const RowCodec q2_k_rows = {"Q2_K", 256, 84, decode_each<q2_k, 256, 84>,
+                                      decode_cpu<BlockKind::kQ2K>};
+constinit const RowCodec q3_k_rows = {"Q3_K", 256, 110, decode_each<q3_k, 256, 110>,
+                                      decode_cpu<BlockKind::kQ3K>};
+constinit const RowCodec q4_k_rows = {"Q4_K", 256, 144, decode_each<q4_k, 256, 144>,
+                                      decode_cpu<BlockKind::kQ4K>};
+constinit const RowCodec q5_k_rows = {"Q5_K", 256, 176, decode_each<q5_k, 256, 176>,
+                                      decode_cpu<BlockKind::kQ5K>};
+constinit const RowCodec q6_k_rows = {"Q6_K", 256, 210, decode_each<q6_k, 256, 210>,
+                                      decode_cpu<BlockKind::kQ6K>};
 
 }  // namespace ashlar

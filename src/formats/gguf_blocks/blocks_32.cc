@@ -69,13 +69,19 @@ bool mxfp4_valid(const std::byte* blocks, int64_t count) {
 
 }  // namespace
 
-constinit const RowCodec q4_0_rows = {"Q4_0", 32, 18, decode_each<q4_0, 32, 18>, decode_q4_0_cpu};
-constinit const RowCodec q4_1_rows = {"Q4_1", 32, 20, decode_each<q4_1, 32, 20>, decode_q4_1_cpu};
-constinit const RowCodec q5_0_rows = {"Q5_0", 32, 22, decode_each<q5_0, 32, 22>, decode_q5_0_cpu};
-constinit const RowCodec q5_1_rows = {"Q5_1", 32, 24, decode_each<q5_1, 32, 24>, decode_q5_1_cpu};
-constinit const RowCodec q8_0_rows = {"Q8_0", 32, 34, decode_each<q8_0, 32, 34>, decode_q8_0_cpu};
-constinit const RowCodec iq4_nl_rows = {"IQ4_NL", 32, 18, decode_each<iq4_nl, 32, 18>, decode_iq4_nl_cpu};
-constinit const RowCodec mxfp4_rows = {"MXFP4", 32, 17, decode_each<mxfp4, 32, 17>, decode_mxfp4_cpu,
-                                        mxfp4_valid};
+constinit const RowCodec q4_0_rows = {"Q4_0", 32, 18, decode_each<q4_0, 32, 18>,
+                                      decode_cpu<BlockKind::kQ4_0>};
+constinit const RowCodec q4_1_rows = {"Q4_1", 32, 20, decode_each<q4_1, 32, 20>,
+                                      decode_cpu<BlockKind::kQ4_1>};
+constinit const RowCodec q5_0_rows = {"Q5_0", 32, 22, decode_each<q5_0, 32, 22>,
+                                      decode_cpu<BlockKind::kQ5_0>};
+constinit const RowCodec q5_1_rows = {"Q5_1", 32, 24, decode_each<q5_1, 32, 24>,
+                                      decode_cpu<BlockKind::kQ5_1>};
+constinit const RowCodec q8_0_rows = {"Q8_0", 32, 34, decode_each<q8_0, 32, 34>,
+                                      decode_cpu<BlockKind::kQ8_0>};
+constinit const RowCodec iq4_nl_rows = {"IQ4_NL", 32, 18, decode_each<iq4_nl, 32, 18>,
+                                        decode_cpu<BlockKind::kIq4Nl>};
+constinit const RowCodec mxfp4_rows = {
+    "MXFP4", 32, 17, decode_each<mxfp4, 32, 17>, decode_cpu<BlockKind::kMxfp4>, mxfp4_valid};
 
 }  // namespace ashlar

@@ -1,8 +1,10 @@
-// The block formats of GGUF files: 32 or 256 consecutive elements of a row with their scales, packed in 17 to 210 bytes.
+// The block formats of GGUF files: 32 or 256 consecutive elements of a row with their scales,
+// packed in 17 to 210 bytes.
 //
-// Here is one codec each. The truth of blocks of 32 elements is in blocks_32.cc, of 256 in blocks_256.cc; both follow
-// the published layout and its order of operations, product and sum rounding apart. Vector code for all of them is in
-// gguf_blocks_cpu.cc. Blocks lie at any alignment.
+// Here is one codec each. The truth of blocks of 32 elements is in blocks_32.cc, of 256 in
+// blocks_256.cc; both follow the published layout and its order of operations, product and sum
+// rounding apart. Vector code for all of them is in gguf_blocks_cpu.cc. Blocks lie at any
+// alignment.
 #ifndef ASHLAR_FORMATS_GGUF_BLOCKS_GGUF_BLOCKS_H_
 #define ASHLAR_FORMATS_GGUF_BLOCKS_GGUF_BLOCKS_H_
 

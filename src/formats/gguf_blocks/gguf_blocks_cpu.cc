@@ -1,10 +1,12 @@
-// Vector decoders of all GGUF blocks. The bits are those of the truth: the same product and sum, rounded apart; x - y is
-// computed as x + (-y). Nothing here depends on the vector width.
+// Vector decoders of all GGUF blocks. The bits are those of the truth: the same product and sum,
+// rounded apart; x - y is computed as x + (-y). Nothing here depends on the vector width.
 //
-// Blocks of plain nibbles are widened at once; with 16 lanes their 16 possible values are computed and then looked up,
-// which halves the work. Other blocks are unpacked to signed bytes first, 32 at a time, and then scaled. Scales are made
-// f32 together, those of 16 blocks or of one block of 256: one at a time they cost as much as the weights.
+// Blocks of plain nibbles are widened at once; with 16 lanes their 16 possible values are computed
+// and then looked up, which halves the work. Other blocks are unpacked to signed bytes first, 32 at
+// a time, and then scaled. Scales are made f32 together, those of 16 blocks or of one block of 256:
+// one at a time they cost as much as the weights.
 #include "formats/gguf_blocks/block_parts.h"
+#include "kernels/packed/packed_rows.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "formats/gguf_blocks/gguf_blocks_cpu.cc"
@@ -37,8 +39,9 @@ HWY_INLINE Halves halves_at(const uint8_t* bytes) {
   const hn::FixedTag<float, 4> floats;
   const hn::Rebind<hwy::float16_t, decltype(floats)> halves;
   Halves values;
-  hn::StoreU(hn::PromoteTo(floats, hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(bytes))), floats,
-             values.v);
+  hn::StoreU(
+      hn::PromoteTo(floats, hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(bytes))),
+      floats, values.v);
   return values;
 }
 
@@ -53,7 +56,8 @@ struct ScaleAdd {
   float d;
   float m;
   HWY_INLINE hn::Vec<Floats> operator()(VecInts codes) const {
-    return hn::Add(hn::Mul(hn::Set(kFloats, d), hn::ConvertTo(kFloats, codes)), hn::Set(kFloats, m));
+    return hn::Add(hn::Mul(hn::Set(kFloats, d), hn::ConvertTo(kFloats, codes)),
+                   hn::Set(kFloats, m));
   }
 };
 // d * (code - kMiddle)
@@ -91,7 +95,8 @@ HWY_INLINE void widen(const int8_t* q, const Value& value, float* out) {
 template <class Value>
 class FourBit {
  public:
-  HWY_INLINE explicit FourBit(const Value& value) : value_(value), all_(value(hn::Iota(kInts, 0))) {}
+  HWY_INLINE explicit FourBit(const Value& value)
+      : value_(value), all_(value(hn::Iota(kInts, 0))) {}
   HWY_INLINE hn::Vec<Floats> operator()(VecInts codes) const {
     if constexpr (kLanes == 16) {
       return hn::TableLookupLanes(all_, hn::IndicesFromVec(kFloats, codes));
@@ -107,8 +112,8 @@ class FourBit {
 
 // low[i] = low_value(low half of q[i]) and high[i] = high_value(high half) for kCount bytes.
 template <int kCount, class Value>
-HWY_INLINE void widen_nibbles(const uint8_t* q, const Value& low_value, const Value& high_value, float* low,
-                              float* high) {
+HWY_INLINE void widen_nibbles(const uint8_t* q, const Value& low_value, const Value& high_value,
+                              float* low, float* high) {
   const hn::Rebind<uint8_t, Floats> bytes;
   const VecInts mask = hn::Set(kInts, 15);
 #pragma GCC unroll 4
@@ -128,7 +133,8 @@ HWY_INLINE void widen_block(const uint8_t* q, const Value& value, float* out) {
 
 // A block of 32 codes of five bits: nibbles, and the fifth bit of element e as bit e of four bytes.
 template <class Value>
-HWY_INLINE void widen_fives(const uint8_t* q, const uint8_t* fifth, const Value& value, float* out) {
+HWY_INLINE void widen_fives(const uint8_t* q, const uint8_t* fifth, const Value& value,
+                            float* out) {
   const hn::Rebind<uint8_t, Floats> bytes;
   const VecInts mask = hn::Set(kInts, 15);
   const VecInts bit = hn::Set(kInts, 16);
@@ -144,7 +150,9 @@ HWY_INLINE void widen_fives(const uint8_t* q, const uint8_t* fifth, const Value&
   }
 }
 
-HWY_INLINE void store(Vec32 codes, int8_t* q) { hn::StoreU(codes, kBytes32, reinterpret_cast<uint8_t*>(q)); }
+HWY_INLINE void store(Vec32 codes, int8_t* q) {
+  hn::StoreU(codes, kBytes32, reinterpret_cast<uint8_t*>(q));
+}
 HWY_INLINE Vec32 load32(const uint8_t* bytes) { return hn::LoadU(kBytes32, bytes); }
 HWY_INLINE Vec32 set32(int value) { return hn::Set(kBytes32, static_cast<uint8_t>(value)); }
 
@@ -182,10 +190,12 @@ void decode_32(const std::byte* blocks, int64_t count, float* out) {
   const auto* b = reinterpret_cast<const uint8_t*>(blocks);
   for (int64_t begin = 0; begin < count; begin += kAtOnce) {
     const auto some = static_cast<int>(HWY_MIN(count - begin, kAtOnce));
-    // A pass of its own: the stores are done when the numbers are spread from memory, which costs nothing then.
+    // A pass of its own: the stores are done when the numbers are spread from memory, which costs
+    // nothing then.
     Halves fields[kAtOnce];
     for (int i = 0; i < some; ++i) fields[i] = halves_at(b + i * kBytes);
-    for (int i = 0; i < some; ++i, b += kBytes, out += 32) kBlock(b, fields[i].v[0], fields[i].v[1], out);
+    for (int i = 0; i < some; ++i, b += kBytes, out += 32)
+      kBlock(b, fields[i].v[0], fields[i].v[1], out);
   }
 }
 
@@ -220,7 +230,8 @@ void q2_k(const uint8_t* b, float* out) {
   const Halves fields = halves_at(b + 76);  // d @80, dmin @82
   Scales scales, mins;
   widen_nibbles<16>(b, Scale{fields.v[2]}, Scale{-fields.v[3]}, scales.v, mins.v);
-  for (int g = 0; g < 16; ++g) widen<16>(q + 16 * g, ScaleAdd{scales.v[g], mins.v[g]}, out + 16 * g);
+  for (int g = 0; g < 16; ++g)
+    widen<16>(q + 16 * g, ScaleAdd{scales.v[g], mins.v[g]}, out + 16 * g);
 }
 
 void q3_k(const uint8_t* b, float* out) {
@@ -283,9 +294,10 @@ void q6_k(const uint8_t* b, float* out) {
     const Vec32 first = load32(b + 64 * half);
     const Vec32 second = load32(b + 64 * half + 32);
     const Vec32 high = load32(b + 128 + 32 * half);
-    const Vec32 low[4] = {hn::And(first, set32(15)), hn::And(second, set32(15)), hn::ShiftRight<4>(first),
-                          hn::ShiftRight<4>(second)};
-    const Vec32 top[4] = {hn::ShiftLeft<4>(high), hn::ShiftLeft<2>(high), high, hn::ShiftRight<2>(high)};
+    const Vec32 low[4] = {hn::And(first, set32(15)), hn::And(second, set32(15)),
+                          hn::ShiftRight<4>(first), hn::ShiftRight<4>(second)};
+    const Vec32 top[4] = {hn::ShiftLeft<4>(high), hn::ShiftLeft<2>(high), high,
+                          hn::ShiftRight<2>(high)};
 #pragma GCC unroll 4
     for (int run = 0; run < 4; ++run) {
       const Vec32 code = hn::Or(low[run], hn::And(top[run], set32(0x30)));
@@ -303,10 +315,11 @@ void decode_256(const std::byte* blocks, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) kBlock(bytes + i * kBytes, out + i * 256);
 }
 
+// By BlockKind.
 constexpr DecodeBlocks kDecoders[] = {
-    decode_32<q4_0, 18>,    decode_32<q4_1, 20>,   decode_32<q5_0, 22>,   decode_32<q5_1, 24>,
-    decode_32<q8_0, 34>,    decode_32<iq4_nl, 18>, decode_32<mxfp4, 17>,  decode_256<q2_k, 84>,
-    decode_256<q3_k, 110>,  decode_256<q4_k, 144>, decode_256<q5_k, 176>, decode_256<q6_k, 210>,
+    decode_32<q4_0, 18>,   decode_32<q4_1, 20>,   decode_32<q5_0, 22>,   decode_32<q5_1, 24>,
+    decode_32<q8_0, 34>,   decode_32<iq4_nl, 18>, decode_32<mxfp4, 17>,  decode_256<q2_k, 84>,
+    decode_256<q3_k, 110>, decode_256<q4_k, 144>, decode_256<q5_k, 176>, decode_256<q6_k, 210>,
 };
 const DecodeBlocks* decoders() { return kDecoders; }
 
@@ -320,29 +333,9 @@ namespace ashlar {
 
 HWY_EXPORT(decoders);
 
-namespace {
-
-// Places in kDecoders.
-enum Decoder { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIq4Nl, kMxfp4, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K };
-
-void decode(Decoder decoder, const std::byte* blocks, int64_t count, float* out) {
-  HWY_DYNAMIC_DISPATCH(decoders)()[decoder](blocks, count, out);
+void decode_vector(BlockKind kind, const std::byte* blocks, int64_t count, float* out) {
+  HWY_DYNAMIC_DISPATCH(decoders)()[static_cast<int>(kind)](blocks, count, out);
 }
-
-}  // namespace
-
-void decode_q4_0_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ4_0, blocks, count, out); }
-void decode_q4_1_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ4_1, blocks, count, out); }
-void decode_q5_0_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ5_0, blocks, count, out); }
-void decode_q5_1_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ5_1, blocks, count, out); }
-void decode_q8_0_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ8_0, blocks, count, out); }
-void decode_iq4_nl_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kIq4Nl, blocks, count, out); }
-void decode_mxfp4_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kMxfp4, blocks, count, out); }
-void decode_q2_k_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ2K, blocks, count, out); }
-void decode_q3_k_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ3K, blocks, count, out); }
-void decode_q4_k_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ4K, blocks, count, out); }
-void decode_q5_k_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ5K, blocks, count, out); }
-void decode_q6_k_cpu(const std::byte* blocks, int64_t count, float* out) { decode(kQ6K, blocks, count, out); }
 
 }  // namespace ashlar
 #endif  // HWY_ONCE

@@ -1,5 +1,6 @@
-// gather's contract, cost, reference and CPU cell. The cell differs in the decoder it takes and in using threads.
-// Ids are device data and cannot be part of the contract; a row that does not exist is a CHECK in find_row.
+// gather's contract, cost, reference and CPU cell. The cell differs in the decoder it takes and in
+// using threads. Ids are device data and cannot be part of the contract; a row that does not exist
+// is a CHECK in find_row.
 #include "kernels/gather/gather.h"
 
 #include "kernels/parallel_rows.h"
@@ -15,8 +16,9 @@ void gather_contract(const GatherArgs& args, const ShapeCheck& check) {
   check.require(args.ids.dim(0) == args.y.dim(0), "as many rows of y as ids");
   for (const PackedRows& part : args.weight) {
     check.require(args.y.dim(1) % part.codec->block_elements == 0, "whole blocks in a row");
-    check.require(part.row_bytes == args.y.dim(1) / part.codec->block_elements * part.codec->block_bytes,
-                  "rows of the weight as long as y");
+    check.require(
+        part.row_bytes == args.y.dim(1) / part.codec->block_elements * part.codec->block_bytes,
+        "rows of the weight as long as y");
   }
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 // A made-up packing of four signed bytes a block.
 void decode_bytes(const std::byte* blocks, int64_t count, float* out) {
-  for (int64_t i = 0; i < count * 4; ++i) out[i] = static_cast<float>(static_cast<int8_t>(blocks[i]));
+  for (int64_t i = 0; i < count * 4; ++i)
+    out[i] = static_cast<float>(static_cast<int8_t>(blocks[i]));
 }
 constexpr RowCodec kBytes = {"bytes", 4, 4, decode_bytes, decode_bytes};
 
@@ -20,7 +21,8 @@ TEST(Gather, RowsAreTheTruthTimesTheScale) {
   const int64_t inputs = 24;
   const std::vector<std::byte> first = random_bytes(1, 30 * inputs);
   const std::vector<std::byte> second = random_bytes(2, 10 * inputs);
-  const PackedRows weight[] = {{&kBytes, first.data(), 30, inputs}, {&kBytes, second.data(), 10, inputs}};
+  const PackedRows weight[] = {{&kBytes, first.data(), 30, inputs},
+                               {&kBytes, second.data(), 10, inputs}};
   std::vector<int32_t> ids = {0, 39, 29, 30, 7, 7};
   for (int i = 0; i < 40; ++i) ids.push_back(39 - i);
   const auto count = static_cast<int64_t>(ids.size());
@@ -41,7 +43,8 @@ TEST(Gather, RowsAreTheTruthTimesTheScale) {
       EXPECT_EQ(y, reference);
       for (int64_t t = 0; t < count; ++t) {
         const int32_t id = ids[t];
-        const std::byte* row = id < 30 ? first.data() + id * inputs : second.data() + (id - 30) * inputs;
+        const std::byte* row =
+            id < 30 ? first.data() + id * inputs : second.data() + (id - 30) * inputs;
         for (int64_t k = 0; k < inputs; ++k) {
           ASSERT_EQ(y[t * inputs + k], static_cast<float>(static_cast<int8_t>(row[k])) * scale);
         }

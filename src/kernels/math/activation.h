@@ -1,10 +1,12 @@
-// exp2, exp, SiLU, GELU and rsqrt of f32: the only ones in the project, so that every kernel rounds alike.
+// exp2, exp, SiLU, GELU and rsqrt of f32: the only ones in the project, so that every kernel rounds
+// alike.
 //
-// Plain scalar code without branches or library calls, made to be inlined: the compiler turns a fixed-length loop over
-// these functions into vector code (map_lanes), also inside a Highway target region, and one lane of that has the same
-// bits as one scalar call. Every fused multiply-add is written as std::fma, nothing else is contracted.
-// Accuracy, measured over all magnitudes in activation_test.cc: exp2 and exp 1 ulp, SiLU and GELU 3 ulp of the result
-// where it is normal. Inputs may be infinite; NaN gives NaN.
+// Plain scalar code without branches or library calls, made to be inlined: the compiler turns a
+// fixed-length loop over these functions into vector code (map_lanes), also inside a Highway target
+// region, and one lane of that has the same bits as one scalar call. Every fused multiply-add is
+// written as std::fma, nothing else is contracted. Accuracy, measured over all magnitudes in
+// activation_test.cc: exp2 and exp 1 ulp, SiLU and GELU 3 ulp of the result where it is normal.
+// Inputs may be infinite; NaN gives NaN.
 #ifndef ASHLAR_KERNELS_MATH_ACTIVATION_H_
 #define ASHLAR_KERNELS_MATH_ACTIVATION_H_
 
@@ -27,8 +29,9 @@ constexpr float kRoundShift = 0x1.8p23f;
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 
-// e^r * 2^n for |r| <= ln(2) / 2 and n in [-252, 254]. The scale is applied as two factors: the first product is exact,
-// so a subnormal result is rounded once. Coefficients: minimax fit of (e^r - 1 - r) / r^2, relative error 3e-9.
+// e^r * 2^n for |r| <= ln(2) / 2 and n in [-252, 254]. The scale is applied as two factors: the
+// first product is exact, so a subnormal result is rounded once. Coefficients: minimax fit of (e^r
+// - 1 - r) / r^2, relative error 3e-9.
 [[gnu::always_inline]] inline float exp_reduced(float r, int32_t n) {
   float p = 0x1.6a23c6p-10f;
   p = std::fma(p, r, 0x1.123a22p-7f);
@@ -49,7 +52,8 @@ constexpr float kRoundShift = 0x1.8p23f;
 
 }  // namespace math
 
-// 2^x. Exactly 1 at 0, exactly 0 below -150 (so masked scores of -inf weigh nothing), infinite from 128 on.
+// 2^x. Exactly 1 at 0, exactly 0 below -150 (so masked scores of -inf weigh nothing), infinite from
+// 128 on.
 [[gnu::always_inline]] inline float exp2(float x) {
   x = math::clamp(x, -152.0f, 129.0f);
   const float shifted = x + math::kRoundShift;
@@ -72,7 +76,8 @@ constexpr float kRoundShift = 0x1.8p23f;
 // x * sigmoid(x). Zero (of x's sign) below about -88, where e^-x is infinite.
 [[gnu::always_inline]] inline float silu(float x) { return x / (1.0f + exp(-x)); }
 
-// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), computed as x * sigmoid(2 * that argument): no cancellation.
+// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), computed as x * sigmoid(2 * that argument): no
+// cancellation.
 [[gnu::always_inline]] inline float gelu_tanh(float x) {
   const float slope = std::fma(x * x, 0x1.2444f2p-4f, 0x1.988454p0f);
   return x / (1.0f + exp(-(x * slope)));
@@ -81,7 +86,8 @@ constexpr float kRoundShift = 0x1.8p23f;
 // 1 / sqrt(x), both steps rounded to nearest.
 [[gnu::always_inline]] inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
 
-// to[i] = function(from[i]) for i < count, sixteen at a time. `from` and `to` are equal or do not overlap.
+// to[i] = function(from[i]) for i < count, sixteen at a time. `from` and `to` are equal or do not
+// overlap.
 template <class Function>
 [[gnu::always_inline]] inline void map_lanes(Function function, const float* from, float* to,
                                              int64_t count) {

@@ -1,5 +1,5 @@
-// The shared activation functions against double precision, and vector loops against scalar calls bit by bit.
-// Inputs sweep f32 bit patterns, so every exponent is met.
+// The shared activation functions against double precision, and vector loops against scalar calls
+// bit by bit. Inputs sweep f32 bit patterns, so every exponent is met.
 #include "kernels/math/activation.h"
 
 #include <gtest/gtest.h>
@@ -42,8 +42,11 @@ double worst(Function function, Exact exact, float limit, float smallest_result)
 }
 
 TEST(Activation, ExponentialsAreWithinOneUlp) {
-  EXPECT_LT(worst([](float x) { return exp2(x); }, [](double x) { return std::exp2(x); }, 150.0f, 0), 1.0);
-  EXPECT_LT(worst([](float x) { return exp(x); }, [](double x) { return std::exp(x); }, 104.0f, 0), 1.0);
+  EXPECT_LT(
+      worst([](float x) { return exp2(x); }, [](double x) { return std::exp2(x); }, 150.0f, 0),
+      1.0);
+  EXPECT_LT(worst([](float x) { return exp(x); }, [](double x) { return std::exp(x); }, 104.0f, 0),
+            1.0);
 }
 
 TEST(Activation, GatesAreWithinThreeUlps) {
@@ -52,7 +55,8 @@ TEST(Activation, GatesAreWithinThreeUlps) {
     return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   };
   EXPECT_LT(worst([](float x) { return silu(x); }, exact_silu, 80.0f, 1e-36f), 3.0);
-  // The argument of the exponential is itself rounded, which grows with it: up to 1 and beyond apart.
+  // The argument of the exponential is itself rounded, which grows with it: up to 1 and beyond
+  // apart.
   EXPECT_LT(worst([](float x) { return gelu_tanh(x); }, exact_gelu, 1.0f, 1e-36f), 3.5);
   for (const float x : sweep(30.0f, 10007)) {
     ASSERT_NEAR(gelu_tanh(x), exact_gelu(x), 2e-7 * std::max(1.0f, std::abs(x))) << x;
@@ -84,7 +88,8 @@ TEST(Activation, LoopsHaveTheBitsOfSingleCalls) {
   std::vector<float> x = sweep(200.0f, 100003);
   x.push_back(kInfinity);
   x.push_back(-kInfinity);
-  for (const int64_t count : {int64_t{1}, int64_t{15}, int64_t{16}, int64_t{17}, static_cast<int64_t>(x.size())}) {
+  for (const int64_t count :
+       {int64_t{1}, int64_t{15}, int64_t{16}, int64_t{17}, static_cast<int64_t>(x.size())}) {
     std::vector<float> y(x.size(), -1.0f);
     map_lanes([](float v) { return silu(v); }, x.data(), y.data(), count);
     for (int64_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
-// What happens to the f32 sum of a matmul's output before it is stored, and the only definition of it for one value.
-// Everything is f32, each operation rounds once, in the order written here. A fused epilogue gives the bits of a matmul
-// followed by separate operations.
+// What happens to the f32 sum of a matmul's output before it is stored, and the only definition of
+// it for one value. Everything is f32, each operation rounds once, in the order written here. A
+// fused epilogue gives the bits of a matmul followed by separate operations.
 #ifndef ASHLAR_KERNELS_MATMUL_EPILOGUE_H_
 #define ASHLAR_KERNELS_MATMUL_EPILOGUE_H_
 
@@ -17,8 +17,8 @@ struct Epilogue {
   TensorView bias;                                 // [N] f32, or empty
   GatedActivation gated = GatedActivation::kNone;  // y[m f] = act(gate[m f]) * up[m f], f < N/2
   bool add_to_output = false;                      // y += value: the residual stream
-  // The head: columns from here on become -inf and their rows are not read. 0: all are computed. Not with gated or
-  // add_to_output.
+  // The head: columns from here on become -inf and their rows are not read. 0: all are computed.
+  // Not with gated or add_to_output.
   int64_t decodable = 0;
 };
 

@@ -1,5 +1,5 @@
-// matmul's contract, cost and reference. The reference is the definition in matmul.h written out one output at a time;
-// the CPU cell must give its bits, which is what the test compares.
+// matmul's contract, cost and reference. The reference is the definition in matmul.h written out
+// one output at a time; the CPU cell must give its bits, which is what the test compares.
 #include "kernels/matmul/matmul.h"
 
 #include <algorithm>
@@ -23,14 +23,16 @@ void matmul_contract(const MatmulArgs& args, const ShapeCheck& check) {
   check.shape(args.y, {args.x.dim(0), gated ? outputs / 2 : outputs}, "y");
   for (const PackedRows& part : args.weight) {
     check.require(args.x.dim(1) % part.codec->block_elements == 0, "whole blocks in a row");
-    check.require(part.row_bytes == args.x.dim(1) / part.codec->block_elements * part.codec->block_bytes,
-                  "rows of the weight as long as x");
+    check.require(
+        part.row_bytes == args.x.dim(1) / part.codec->block_elements * part.codec->block_bytes,
+        "rows of the weight as long as x");
   }
   if (!epilogue.bias.empty()) {
     check.shape(epilogue.bias, {outputs}, "bias");
     check.dtype(epilogue.bias, DType::kF32, "bias");
   }
-  check.require(epilogue.decodable >= 0 && epilogue.decodable <= outputs, "decodable within the outputs");
+  check.require(epilogue.decodable >= 0 && epilogue.decodable <= outputs,
+                "decodable within the outputs");
   check.require(epilogue.decodable == 0 || (!gated && !epilogue.add_to_output),
                 "decodable without a gate and without a residual");
 }

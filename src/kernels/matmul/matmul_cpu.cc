@@ -1,9 +1,10 @@
-// The CPU cell of matmul: decode a panel of weights, extend the chains of a block of outputs, fold, apply the epilogue.
+// The CPU cell of matmul: decode a panel of weights, extend the chains of a block of outputs, fold,
+// apply the epilogue.
 //
-// The inner kernel keeps the chains of W weight rows x X rows of x in registers: 4 x 6 with 32 registers of 16 lanes
-// (10 loads for 24 FMAs), 2 x 3 with 16 registers of 8. One row of x takes 8 weight rows, to hide the FMA's latency.
-// Folding neighbours is the same even-odd step on whole vectors for either width, so 16 outputs fold together in 15
-// additions.
+// The inner kernel keeps the chains of W weight rows x X rows of x in registers: 4 x 6 with 32
+// registers of 16 lanes (10 loads for 24 FMAs), 2 x 3 with 16 registers of 8. One row of x takes 8
+// weight rows, to hide the FMA's latency. Folding neighbours is the same even-odd step on whole
+// vectors for either width, so 16 outputs fold together in 15 additions.
 #include "kernels/matmul/matmul_cpu.h"
 
 #include <algorithm>
@@ -46,8 +47,10 @@ HWY_INLINE void extend(const MatmulBlock& block, int64_t w, int64_t m) {
     for (int j = 0; j < kW; ++j) {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
-        sums[i][j][v] = block.first ? hn::Zero(kFloats)
-                                    : hn::LoadU(kFloats, chains + i * next_row + j * kMatmulChains + v * kLanes);
+        sums[i][j][v] =
+            block.first
+                ? hn::Zero(kFloats)
+                : hn::LoadU(kFloats, chains + i * next_row + j * kMatmulChains + v * kLanes);
       }
     }
   }
@@ -57,7 +60,8 @@ HWY_INLINE void extend(const MatmulBlock& block, int64_t w, int64_t m) {
     for (int v = 0; v < kVectors; ++v) {
       Vec row[kW];
 #pragma GCC unroll 8
-      for (int j = 0; j < kW; ++j) row[j] = hn::LoadU(kFloats, weights + j * block.weight_stride + k + v * kLanes);
+      for (int j = 0; j < kW; ++j)
+        row[j] = hn::LoadU(kFloats, weights + j * block.weight_stride + k + v * kLanes);
 #pragma GCC unroll 8
       for (int i = 0; i < kX; ++i) {
         const Vec input = hn::LoadU(kFloats, x + i * block.x_stride + k + v * kLanes);
@@ -73,10 +77,12 @@ HWY_INLINE void extend(const MatmulBlock& block, int64_t w, int64_t m) {
       const auto inside = hn::FirstN(kFloats, static_cast<size_t>(left));
 #pragma GCC unroll 8
       for (int i = 0; i < kX; ++i) {
-        const Vec input = hn::MaskedLoad(inside, kFloats, x + i * block.x_stride + whole + v * kLanes);
+        const Vec input =
+            hn::MaskedLoad(inside, kFloats, x + i * block.x_stride + whole + v * kLanes);
 #pragma GCC unroll 8
         for (int j = 0; j < kW; ++j) {
-          const Vec row = hn::LoadU(kFloats, weights + j * block.weight_stride + whole + v * kLanes);
+          const Vec row =
+              hn::LoadU(kFloats, weights + j * block.weight_stride + whole + v * kLanes);
           sums[i][j][v] = hn::MulAdd(input, row, sums[i][j][v]);
         }
       }
@@ -142,13 +148,16 @@ HWY_INLINE void gate(float* values, const float* ups, int64_t count) {
   }
 }
 
-// sums[panel] of one row: the folded chains, with the bias [panel] if there is one, gated into the first half.
-void finish_row(const float* chains, int64_t panel, const float* bias, GatedActivation gated, float* sums) {
+// sums[panel] of one row: the folded chains, with the bias [panel] if there is one, gated into the
+// first half.
+void finish_row(const float* chains, int64_t panel, const float* bias, GatedActivation gated,
+                float* sums) {
   for (int64_t n = 0; n < panel; n += kMatmulChains) fold(chains + n * kMatmulChains, sums + n);
   if (bias != nullptr) {
     for (int64_t n = 0; n < panel; ++n) sums[n] += bias[n];
   }
-  if (gated == GatedActivation::kSilu) gate<GatedActivation::kSilu>(sums, sums + panel / 2, panel / 2);
+  if (gated == GatedActivation::kSilu)
+    gate<GatedActivation::kSilu>(sums, sums + panel / 2, panel / 2);
   if (gated == GatedActivation::kGeluTanh) {
     gate<GatedActivation::kGeluTanh>(sums, sums + panel / 2, panel / 2);
   }
@@ -197,7 +206,8 @@ void fill_slots(const MatmulArgs& args, int64_t slot, int64_t row, int64_t count
   }
 }
 
-Panel make_panel(const MatmulArgs& args, const MatmulTiling& tiling, int64_t index, int64_t computed) {
+Panel make_panel(const MatmulArgs& args, const MatmulTiling& tiling, int64_t index,
+                 int64_t computed) {
   const bool gated = args.epilogue.gated != GatedActivation::kNone;
   const int64_t width = gated ? tiling.panel / 2 : tiling.panel;
   Panel panel;
@@ -208,7 +218,8 @@ Panel make_panel(const MatmulArgs& args, const MatmulTiling& tiling, int64_t ind
   return panel;
 }
 
-void decode_panel(const Panel& panel, const MatmulTiling& tiling, int64_t begin, int64_t count, float* to) {
+void decode_panel(const Panel& panel, const MatmulTiling& tiling, int64_t begin, int64_t count,
+                  float* to) {
   for (int64_t slot = 0; slot < tiling.panel; ++slot, to += tiling.run + kRowPadding) {
     const PackedRow& row = panel.slots[slot];
     if (row.codec == nullptr) {
@@ -216,7 +227,8 @@ void decode_panel(const Panel& panel, const MatmulTiling& tiling, int64_t begin,
       continue;
     }
     const RowCodec& codec = *row.codec;
-    codec.cpu(row.data + begin / codec.block_elements * codec.block_bytes, count / codec.block_elements, to);
+    codec.cpu(row.data + begin / codec.block_elements * codec.block_bytes,
+              count / codec.block_elements, to);
     std::fill(to + count, to + round_up(count, kMatmulChains), 0.0f);
   }
 }
@@ -230,7 +242,8 @@ void store_row(const MatmulArgs& args, const Panel& panel, int64_t m, const floa
   }
 }
 
-void run_panel(const MatmulArgs& args, const MatmulTiling& tiling, const Panel& panel, const Scratch& scratch) {
+void run_panel(const MatmulArgs& args, const MatmulTiling& tiling, const Panel& panel,
+               const Scratch& scratch) {
   const int64_t rows = args.x.dim(0);
   const int64_t inputs = args.x.dim(1);
   const float* bias = args.epilogue.bias.empty() ? nullptr : panel.bias;
@@ -255,7 +268,8 @@ void run_panel(const MatmulArgs& args, const MatmulTiling& tiling, const Panel& 
     for (int64_t i = 0; i < count; ++i) {
       alignas(64) float sums[kLargestPanel];
       HWY_DYNAMIC_DISPATCH(finish_row)
-      (scratch.chains + i * tiling.panel * kMatmulChains, tiling.panel, bias, args.epilogue.gated, sums);
+      (scratch.chains + i * tiling.panel * kMatmulChains, tiling.panel, bias, args.epilogue.gated,
+       sums);
       store_row(args, panel, m + i, sums);
     }
   }
@@ -272,7 +286,8 @@ void mask_columns(const MatmulArgs& args, int64_t computed) {
 }  // namespace
 
 int64_t matmul_scratch_bytes(int64_t rows, int threads) {
-  return thread_scratch_floats(matmul_tiling(rows), rows) * static_cast<int64_t>(sizeof(float)) * threads;
+  return thread_scratch_floats(matmul_tiling(rows), rows) * static_cast<int64_t>(sizeof(float)) *
+         threads;
 }
 
 void matmul_cpu(Stream& stream, const MatmulArgs& args) {
@@ -288,7 +303,8 @@ void matmul_cpu(Stream& stream, const MatmulArgs& args) {
   const int64_t computed = args.epilogue.decodable > 0 ? args.epilogue.decodable : args.y.dim(1);
   const int64_t panels = divide_up(computed, gated ? tiling.panel / 2 : tiling.panel);
   // Enough parts to share the work evenly, few enough that handing them out costs nothing.
-  const int64_t panels_a_part = std::clamp<int64_t>(panels / (pool.threads() * kPartsPerThread), 1, 16);
+  const int64_t panels_a_part =
+      std::clamp<int64_t>(panels / (pool.threads() * kPartsPerThread), 1, 16);
   pool.run(divide_up(panels, panels_a_part), [&](int64_t part, int thread) {
     float* base = static_cast<float*>(args.scratch.data()) + thread * scratch_floats;
     const Scratch scratch = {base, base + tiling.panel * (tiling.run + kRowPadding)};

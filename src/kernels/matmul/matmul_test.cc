@@ -1,6 +1,7 @@
-// matmul: the reference against double precision within the computed tolerance, the CPU cell against the reference bit
-// by bit on every instruction set, the row rule, and what fusing must not change. Real weight formats are swept in
-// formats/; here the weights are f32 and one made-up block.
+// matmul: the reference against double precision within the computed tolerance, the CPU cell
+// against the reference bit by bit on every instruction set, the row rule, and what fusing must not
+// change. Real weight formats are swept in formats/; here the weights are f32 and one made-up
+// block.
 #include "kernels/matmul/matmul.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ constexpr RowCodec kFloats = {"floats", 1, 4, decode_floats, decode_floats};
 
 // A made-up packing: 32 signed bytes, each 1/64 of a unit.
 void decode_bytes(const std::byte* blocks, int64_t count, float* out) {
-  for (int64_t i = 0; i < count * 32; ++i) out[i] = static_cast<float>(static_cast<int8_t>(blocks[i])) / 64;
+  for (int64_t i = 0; i < count * 32; ++i)
+    out[i] = static_cast<float>(static_cast<int8_t>(blocks[i])) / 64;
 }
 constexpr RowCodec kBytes = {"bytes", 32, 32, decode_bytes, decode_bytes};
 
@@ -60,7 +62,8 @@ enum class Cell { kReference, kCpu };
 
 // y of one call; y starts as `y`. x is [rows K].
 std::vector<float> run(std::span<const PackedRows> weight, std::vector<float> x, int64_t rows,
-                       const Epilogue& epilogue, std::vector<float> y, Cell cell = Cell::kCpu, int threads = 1) {
+                       const Epilogue& epilogue, std::vector<float> y, Cell cell = Cell::kCpu,
+                       int threads = 1) {
   const std::unique_ptr<Device> device = new_cpu_device(threads);
   const std::unique_ptr<Stream> stream = device->new_stream();
   const int64_t inputs = static_cast<int64_t>(x.size()) / rows;
@@ -79,7 +82,8 @@ std::vector<float> run(std::span<const PackedRows> weight, std::vector<float> x,
   return y;
 }
 
-void expect_same_bits(std::span<const float> got, std::span<const float> wanted, const std::string& what) {
+void expect_same_bits(std::span<const float> got, std::span<const float> wanted,
+                      const std::string& what) {
   ASSERT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(wanted[i]))
@@ -115,8 +119,9 @@ const Case kCases[] = {
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("{} M={} N={} K={} gated={} bias={} add={} decodable={}", c.codec->name, c.rows, c.outputs,
-                     c.inputs, static_cast<int>(c.gated), c.bias, c.add, c.decodable);
+  return fmt::format("{} M={} N={} K={} gated={} bias={} add={} decodable={}", c.codec->name,
+                     c.rows, c.outputs, c.inputs, static_cast<int>(c.gated), c.bias, c.add,
+                     c.decodable);
 }
 
 struct Prepared {
@@ -126,11 +131,13 @@ struct Prepared {
 };
 
 Prepared prepare(const Case& c) {
-  Prepared p = {.weight = random_matrix(*c.codec, c.outputs, c.inputs, 7),
-                .x = random_floats(8, c.rows * c.inputs, 2.0f),
-                .y = random_floats(9, c.rows * (c.gated == GatedActivation::kNone ? c.outputs : c.outputs / 2), 1.0f),
-                .bias = random_floats(10, c.outputs, 1.0f),
-                .epilogue = {.bias = {}, .gated = c.gated, .add_to_output = c.add, .decodable = c.decodable}};
+  Prepared p = {
+      .weight = random_matrix(*c.codec, c.outputs, c.inputs, 7),
+      .x = random_floats(8, c.rows * c.inputs, 2.0f),
+      .y = random_floats(
+          9, c.rows * (c.gated == GatedActivation::kNone ? c.outputs : c.outputs / 2), 1.0f),
+      .bias = random_floats(10, c.outputs, 1.0f),
+      .epilogue = {.bias = {}, .gated = c.gated, .add_to_output = c.add, .decodable = c.decodable}};
   if (c.bias) p.epilogue.bias = TensorView(p.bias.data(), DType::kF32, {c.outputs});
   return p;
 }
@@ -168,8 +175,10 @@ TEST(Matmul, ReferenceIsWithinTheTolerance) {
         const std::span<const float> w_row = std::span(w).subspan(n * c.inputs, c.inputs);
         double exact = 0;
         for (int64_t k = 0; k < c.inputs; ++k) exact += static_cast<double>(x_row[k]) * w_row[k];
-        const double tolerance = dot_tolerance(
-            {.x_norm = norm(x_row), .w_norm = norm(w_row), .length = c.inputs, .chains = kMatmulChains});
+        const double tolerance = dot_tolerance({.x_norm = norm(x_row),
+                                                .w_norm = norm(w_row),
+                                                .length = c.inputs,
+                                                .chains = kMatmulChains});
         ASSERT_LE(std::abs(got[m * c.outputs + n] - exact), tolerance) << describe(c);
       }
     }
@@ -185,12 +194,14 @@ TEST(Matmul, BitsOfARowDoNotDependOnTheBatch) {
   const Epilogue epilogue = {.bias = {}, .gated = GatedActivation::kSilu};
   const int64_t columns = outputs / 2;
   const std::vector<float> alone = run(weight, row, 1, epilogue, std::vector<float>(columns));
-  for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 23, 31, 32, 33, 48, 63, 64, 193, 260}) {
+  for (const int64_t rows :
+       {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 23, 31, 32, 33, 48, 63, 64, 193, 260}) {
     for (const int threads : {1, 2, 3}) {
       for (const int64_t place : {int64_t{0}, rows / 2, rows - 1}) {
         std::vector<float> x = random_floats(23 + rows, rows * inputs, 5.0f);
         std::copy(row.begin(), row.end(), x.begin() + place * inputs);
-        if (place > 0) x[0] = std::numeric_limits<float>::quiet_NaN();  // a neighbour's poison stays his own
+        if (place > 0)
+          x[0] = std::numeric_limits<float>::quiet_NaN();  // a neighbour's poison stays his own
         const std::vector<float> y =
             run(weight, x, rows, epilogue, std::vector<float>(rows * columns), Cell::kCpu, threads);
         expect_same_bits(std::span(y).subspan(place * columns, columns), alone,
@@ -202,16 +213,19 @@ TEST(Matmul, BitsOfARowDoNotDependOnTheBatch) {
 
 TEST(Matmul, FusedPartsEqualSeparateMatmuls) {
   const int64_t inputs = 192;
-  const Matrix parts[] = {random_matrix(kBytes, 45, inputs, 31), random_matrix(kFloats, 7, inputs, 32),
+  const Matrix parts[] = {random_matrix(kBytes, 45, inputs, 31),
+                          random_matrix(kFloats, 7, inputs, 32),
                           random_matrix(kBytes, 20, inputs, 33)};
   const PackedRows fused[] = {parts[0].packed(), parts[1].packed(), parts[2].packed()};
   for (const int64_t rows : {1, 6, 40}) {
     const std::vector<float> x = random_floats(34, rows * inputs, 1.0f);
-    const std::vector<float> y = run(fused, x, rows, {}, std::vector<float>(rows * 72), Cell::kCpu, 2);
+    const std::vector<float> y =
+        run(fused, x, rows, {}, std::vector<float>(rows * 72), Cell::kCpu, 2);
     int64_t column = 0;
     for (const Matrix& part : parts) {
       const PackedRows single[] = {part.packed()};
-      const std::vector<float> wanted = run(single, x, rows, {}, std::vector<float>(rows * part.rows));
+      const std::vector<float> wanted =
+          run(single, x, rows, {}, std::vector<float>(rows * part.rows));
       for (int64_t m = 0; m < rows; ++m) {
         expect_same_bits(std::span(y).subspan(m * 72 + column, part.rows),
                          std::span(wanted).subspan(m * part.rows, part.rows), "fused");
@@ -231,8 +245,9 @@ TEST(Matmul, EpilogueEqualsSeparateOperations) {
   const std::vector<float> residual = random_floats(44, rows * features, 1.0f);
   const std::vector<float> sums = run(weight, x, rows, {}, std::vector<float>(rows * 2 * features));
   for (const GatedActivation gated : {GatedActivation::kSilu, GatedActivation::kGeluTanh}) {
-    const Epilogue epilogue = {
-        .bias = TensorView(bias.data(), DType::kF32, {2 * features}), .gated = gated, .add_to_output = true};
+    const Epilogue epilogue = {.bias = TensorView(bias.data(), DType::kF32, {2 * features}),
+                               .gated = gated,
+                               .add_to_output = true};
     const std::vector<float> y = run(weight, x, rows, epilogue, residual);
     for (int64_t m = 0; m < rows; ++m) {
       for (int64_t f = 0; f < features; ++f) {
@@ -250,12 +265,13 @@ TEST(Matmul, UndecodableColumnsAreMinusInfinity) {
   const int64_t outputs = 90, decodable = 71, inputs = 64;
   Matrix matrix = random_matrix(kFloats, outputs, inputs, 51);
   auto* values = reinterpret_cast<float*>(matrix.data.data());
-  for (int64_t i = decodable * inputs; i < outputs * inputs; ++i) values[i] = i % 2 == 0 ? 1e30f : NAN;
+  for (int64_t i = decodable * inputs; i < outputs * inputs; ++i)
+    values[i] = i % 2 == 0 ? 1e30f : NAN;
   const PackedRows weight[] = {matrix.packed()};
   for (const int64_t rows : {1, 30}) {
     const std::vector<float> x = random_floats(52, rows * inputs, 1.0f);
-    const std::vector<float> y =
-        run(weight, x, rows, {.bias = {}, .decodable = decodable}, std::vector<float>(rows * outputs), Cell::kCpu, 2);
+    const std::vector<float> y = run(weight, x, rows, {.bias = {}, .decodable = decodable},
+                                     std::vector<float>(rows * outputs), Cell::kCpu, 2);
     for (int64_t i = 0; i < rows * outputs; ++i) {
       if (i % outputs < decodable) {
         ASSERT_LT(std::abs(y[i]), 64.0f);
@@ -283,8 +299,8 @@ TEST(Matmul, RowsInRotationPairsGiveTheOutputsOfPlainRows) {
   const PackedRows wanted[] = {plain.packed()};
   const PackedRows got[] = {stored};
   const std::vector<float> x = random_floats(62, inputs, 1.0f);
-  expect_same_bits(run(got, x, 1, {}, std::vector<float>(rows)), run(wanted, x, 1, {}, std::vector<float>(rows)),
-                   "pairs");
+  expect_same_bits(run(got, x, 1, {}, std::vector<float>(rows)),
+                   run(wanted, x, 1, {}, std::vector<float>(rows)), "pairs");
 }
 
 TEST(Matmul, StridedRowsAreReadAndWrittenInPlace) {
@@ -294,7 +310,8 @@ TEST(Matmul, StridedRowsAreReadAndWrittenInPlace) {
   std::vector<float> x = random_floats(72, rows * 64, 1.0f);
   std::vector<float> y(static_cast<size_t>(rows * 50), 5.0f);
   std::vector<float> packed_x;
-  for (int64_t m = 0; m < rows; ++m) packed_x.insert(packed_x.end(), x.begin() + m * 64, x.begin() + m * 64 + inputs);
+  for (int64_t m = 0; m < rows; ++m)
+    packed_x.insert(packed_x.end(), x.begin() + m * 64, x.begin() + m * 64 + inputs);
   const std::unique_ptr<Device> device = new_cpu_device(2);
   const std::unique_ptr<Stream> stream = device->new_stream();
   const int64_t bytes = matmul_scratch_bytes(rows, 2);
@@ -304,9 +321,11 @@ TEST(Matmul, StridedRowsAreReadAndWrittenInPlace) {
                    .y = TensorView(y.data(), DType::kF32, {rows, outputs}, 50),
                    .epilogue = {},
                    .scratch = scratch.view(DType::kU8, {bytes})});
-  const std::vector<float> wanted = run(weight, packed_x, rows, {}, std::vector<float>(rows * outputs));
+  const std::vector<float> wanted =
+      run(weight, packed_x, rows, {}, std::vector<float>(rows * outputs));
   for (int64_t m = 0; m < rows; ++m) {
-    expect_same_bits(std::span(y).subspan(m * 50, outputs), std::span(wanted).subspan(m * outputs, outputs), "y");
+    expect_same_bits(std::span(y).subspan(m * 50, outputs),
+                     std::span(wanted).subspan(m * outputs, outputs), "y");
     for (int64_t n = outputs; n < 50; ++n) ASSERT_EQ(y[m * 50 + n], 5.0f);
   }
 }
@@ -315,7 +334,8 @@ TEST(Matmul, CostCountsPackedBytesOnce) {
   const Matrix matrix = random_matrix(kBytes, 10, 64, 81);
   const PackedRows weight[] = {matrix.packed()};
   std::vector<float> x(3 * 64), y(3 * 10);
-  MatmulArgs args = {.x = view(x, 3, 64), .weight = weight, .y = view(y, 3, 10), .epilogue = {}, .scratch = {}};
+  MatmulArgs args = {
+      .x = view(x, 3, 64), .weight = weight, .y = view(y, 3, 10), .epilogue = {}, .scratch = {}};
   EXPECT_EQ(matmul.cost(args).flops, 2 * 3 * 10 * 64);
   EXPECT_EQ(matmul.cost(args).bytes, 10 * 64 + (3 * 64 + 3 * 10) * 4);
   args.epilogue.decodable = 4;
@@ -328,8 +348,10 @@ TEST(MatmulDeathTest, ContractNamesWhatIsWrong) {
   const PackedRows weight[] = {matrix.packed()};
   const std::vector<float> y(10);
   EXPECT_DEATH(run(weight, std::vector<float>(32), 1, {}, y), "rows of the weight as long as x");
-  EXPECT_DEATH(run(weight, std::vector<float>(64), 1, {}, std::vector<float>(9)), "y has shape \\[1 9\\]");
-  EXPECT_DEATH(run(weight, std::vector<float>(64), 1, {.bias = {}, .decodable = 11}, y), "decodable within");
+  EXPECT_DEATH(run(weight, std::vector<float>(64), 1, {}, std::vector<float>(9)),
+               "y has shape \\[1 9\\]");
+  EXPECT_DEATH(run(weight, std::vector<float>(64), 1, {.bias = {}, .decodable = 11}, y),
+               "decodable within");
 }
 
 }  // namespace

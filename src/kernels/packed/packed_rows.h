@@ -1,7 +1,9 @@
-// PackedRows: a run of weight rows as they lie in a file, and RowCodec: how one way of packing them becomes f32.
+// PackedRows: a run of weight rows as they lie in a file, and RowCodec: how one way of packing them
+// becomes f32.
 //
-// Kernels know a packing only through its codec, so a new one needs no change here. A row is a whole number of blocks
-// without padding, at any alignment. What a packing is called in a file, and which exist, is known to formats/.
+// Kernels know a packing only through its codec, so a new one needs no change here. A row is a
+// whole number of blocks without padding, at any alignment. What a packing is called in a file, and
+// which exist, is known to formats/.
 #ifndef ASHLAR_KERNELS_PACKED_PACKED_ROWS_H_
 #define ASHLAR_KERNELS_PACKED_PACKED_ROWS_H_
 
@@ -16,7 +18,8 @@ namespace ashlar {
 // Decodes `count` consecutive blocks into out[count * block_elements]. Any alignment of both.
 using DecodeBlocks = void (*)(const std::byte* blocks, int64_t count, float* out);
 
-// A block is at most this many elements, and its size divides it: runs of a multiple of it are whole blocks.
+// A block is at most this many elements, and its size divides it: runs of a multiple of it are
+// whole blocks.
 constexpr int64_t kLargestBlock = 256;
 
 struct RowCodec {
@@ -25,11 +28,12 @@ struct RowCodec {
   int block_bytes;
   DecodeBlocks truth;  // plain code, operations in the order that the format defines
   DecodeBlocks cpu;    // vector code with the same bits (only the payload of a NaN may differ)
-  bool (*valid)(const std::byte* blocks, int64_t count) = nullptr;  // whether all scales are numbers; null: not asked
+  bool (*valid)(const std::byte* blocks,
+                int64_t count) = nullptr;  // whether all scales are numbers; null: not asked
 };
 
-// The row of a file that holds row `row` of the model, where rotation pairs are stored side by side: file row
-// h*K + 2i + p holds row h*K + p*K/2 + i of head h, K the head size, p 0 or 1.
+// The row of a file that holds row `row` of the model, where rotation pairs are stored side by
+// side: file row h*K + 2i + p holds row h*K + p*K/2 + i of head h, K the head size, p 0 or 1.
 constexpr int64_t rope_pairs_row(int64_t row, int64_t head_size) {
   const int64_t in_head = row % head_size;
   const int64_t half = head_size / 2;
