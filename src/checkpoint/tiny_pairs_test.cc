@@ -95,7 +95,8 @@ TEST(TinyPairs, Settings) {
     }
     for (const char* key : {"head_dim", "query_pre_attn_scalar", "sliding_window", "layer_types",
                             "rope_local_base_freq", "hidden_act", "hidden_activation"}) {
-      if (folder.contains(key) && file.contains(key)) EXPECT_EQ(file[key], folder[key]) << key;
+      if (!folder.contains(key) || !file.contains(key)) continue;
+      EXPECT_EQ(file[key], folder[key]) << key;
     }
     // Old folders name the base on the outside, newer ones inside rope_parameters.
     const nlohmann::json& base = folder.contains("rope_theta")
