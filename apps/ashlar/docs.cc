@@ -22,12 +22,12 @@ void print_options() {
 
 void print_support() {
   fmt::print("| Models | `model_type` |\n|---|---|\n");
-  for (const ModelFamily& family : model_families()) {
+  for (const ModelFamily* family : model_families()) {
     std::string types;
-    for (const char* type : family.model_types) {
+    for (const char* type : family->model_types) {
       types += fmt::format("{}`{}`", types.empty() ? "" : ", ", type);
     }
-    fmt::print("| {} | {} |\n", family.title, types);
+    fmt::print("| {} | {} |\n", family->title, types);
   }
   fmt::print("\n| Weights stored as | Runs on |\n|---|---|\n");
   for (const WeightFormat* format : weight_formats()) fmt::print("| {} | cpu |\n", format->name());

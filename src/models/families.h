@@ -1,4 +1,5 @@
-// The build functions of the families, one a file of this folder; models.cc lists them.
+// The families, one a file of this folder, and what their files share. To add one: its file, a line here and a line in the
+// table of models.cc.
 #ifndef ASHLAR_MODELS_FAMILIES_H_
 #define ASHLAR_MODELS_FAMILIES_H_
 
@@ -8,25 +9,19 @@
 
 namespace ashlar {
 
-using BuiltModel = Result<std::unique_ptr<Model>>;
-
 // M has Status load(checkpoint, device, options).
 template <class M>
-BuiltModel build_model(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                       const ModelOptions& options) {
+Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                                           const ModelOptions& options) {
   auto model = std::make_unique<M>();
   ASHLAR_TRY(model->load(std::move(checkpoint), device, options));
   return model;
 }
 
-BuiltModel build_llama(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                       const ModelOptions& options);
-BuiltModel build_qwen2(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                       const ModelOptions& options);
-BuiltModel build_qwen3(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                       const ModelOptions& options);
-BuiltModel build_gemma3(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                        const ModelOptions& options);
+extern const ModelFamily llama_family;
+extern const ModelFamily qwen2_family;
+extern const ModelFamily qwen3_family;
+extern const ModelFamily gemma3_family;
 
 }  // namespace ashlar
 

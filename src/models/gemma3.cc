@@ -15,6 +15,8 @@ namespace ashlar {
 
 namespace {
 
+constexpr const char* kModelTypes[] = {"gemma3_text", "gemma3"};
+
 struct Layer {
   std::string name;
   Norm input_norm;
@@ -171,9 +173,6 @@ Status Gemma3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
 
 }  // namespace
 
-BuiltModel build_gemma3(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                        const ModelOptions& options) {
-  return build_model<Gemma3>(std::move(checkpoint), device, options);
-}
+const ModelFamily gemma3_family = {"gemma3", kModelTypes, "Gemma 3 (text)", build_model<Gemma3>};
 
 }  // namespace ashlar

@@ -12,6 +12,8 @@ namespace ashlar {
 
 namespace {
 
+constexpr const char* kModelTypes[] = {"llama", "mistral"};
+
 class Llama : public Model {
  public:
   Status load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options);
@@ -107,9 +109,6 @@ Status Llama::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
 
 }  // namespace
 
-BuiltModel build_llama(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                       const ModelOptions& options) {
-  return build_model<Llama>(std::move(checkpoint), device, options);
-}
+const ModelFamily llama_family = {"llama", kModelTypes, "Llama 2 and 3, Mistral, SmolLM2", build_model<Llama>};
 
 }  // namespace ashlar

@@ -79,7 +79,7 @@ struct ModelFamily {
                                           const ModelOptions& options);
 };
 
-std::span<const ModelFamily> model_families();
+std::span<const ModelFamily* const> model_families();
 
 // Picks the family by model_type and builds. An unknown type is refused with the list of known
 // ones.

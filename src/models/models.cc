@@ -13,16 +13,11 @@ namespace ashlar {
 
 namespace {
 
-constexpr const char* kLlamaTypes[] = {"llama", "mistral"};
-constexpr const char* kQwen2Types[] = {"qwen2"};
-constexpr const char* kQwen3Types[] = {"qwen3"};
-constexpr const char* kGemma3Types[] = {"gemma3_text", "gemma3"};
-
-constexpr ModelFamily kFamilies[] = {
-    {"llama", kLlamaTypes, "Llama 2 and 3, Mistral, SmolLM2", build_llama},
-    {"qwen2", kQwen2Types, "Qwen2 and Qwen2.5", build_qwen2},
-    {"qwen3", kQwen3Types, "Qwen3 (dense)", build_qwen3},
-    {"gemma3", kGemma3Types, "Gemma 3 (text)", build_gemma3},
+constexpr const ModelFamily* kFamilies[] = {
+    &llama_family,
+    &qwen2_family,
+    &qwen3_family,
+    &gemma3_family,
 };
 
 }  // namespace
@@ -35,16 +30,16 @@ void Model::adopt(ModelInfo info, const ModelBuilder& builder,
   checkpoint_ = std::move(checkpoint);
 }
 
-std::span<const ModelFamily> model_families() { return kFamilies; }
+std::span<const ModelFamily* const> model_families() { return kFamilies; }
 
 Result<std::unique_ptr<Model>> load_model(std::shared_ptr<Checkpoint> checkpoint, Device& device,
                                           const ModelOptions& options) {
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
   ASHLAR_ASSIGN(const std::string type, config.require<std::string>("model_type"));
   std::string known;
-  for (const ModelFamily& family : model_families()) {
-    for (const char* one : family.model_types) {
-      if (type == one) return family.build(std::move(checkpoint), device, options);
+  for (const ModelFamily* family : model_families()) {
+    for (const char* one : family->model_types) {
+      if (type == one) return family->build(std::move(checkpoint), device, options);
       known += fmt::format("{}{}", known.empty() ? "" : ", ", one);
     }
   }

@@ -8,6 +8,8 @@ namespace ashlar {
 
 namespace {
 
+constexpr const char* kModelTypes[] = {"qwen2"};
+
 class Qwen2 : public Model {
  public:
   Status load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options);
@@ -65,9 +67,6 @@ Status Qwen2::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
 
 }  // namespace
 
-BuiltModel build_qwen2(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                       const ModelOptions& options) {
-  return build_model<Qwen2>(std::move(checkpoint), device, options);
-}
+const ModelFamily qwen2_family = {"qwen2", kModelTypes, "Qwen2 and Qwen2.5", build_model<Qwen2>};
 
 }  // namespace ashlar

@@ -8,6 +8,8 @@ namespace ashlar {
 
 namespace {
 
+constexpr const char* kModelTypes[] = {"qwen3"};
+
 class Qwen3 : public Model {
  public:
   Status load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options);
@@ -67,9 +69,6 @@ Status Qwen3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
 
 }  // namespace
 
-BuiltModel build_qwen3(std::shared_ptr<Checkpoint> checkpoint, Device& device,
-                       const ModelOptions& options) {
-  return build_model<Qwen3>(std::move(checkpoint), device, options);
-}
+const ModelFamily qwen3_family = {"qwen3", kModelTypes, "Qwen3 (dense)", build_model<Qwen3>};
 
 }  // namespace ashlar
