@@ -1,88 +1,25 @@
-// Passes over a row of logits. Inner loops have a fixed length of sixteen, which the compiler turns into vector code.
+// A row of logits in blocks of 512; the passes over a block are in sampling/logit_scan_cpu.cc.
 #include "sampling/logit_row.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <limits>
 
 #include "base/align.h"
 #include "base/check.h"
-#include "kernels/math/activation.h"
 
 namespace ashlar {
 namespace {
 
 constexpr int64_t kBlock = 512;
-constexpr int kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Rounds to the nearest integer, ties to even, by adding 2^52; exact for 0 <= w <= 1.
-[[gnu::always_inline]] inline uint64_t fixed_weight(float w) {
-  const double shifted = static_cast<double>(w) * static_cast<double>(kFullWeight) + 0x1p52;
-  return std::bit_cast<uint64_t>(shifted) - std::bit_cast<uint64_t>(0x1p52);
+float block_maximum(std::span<const float> x, bool& sound) {
+  return max_of_logits(x.data(), static_cast<int64_t>(x.size()), sound);
 }
 
-[[gnu::always_inline]] inline uint64_t weight_of(float x, float max, float scale) {
-  return fixed_weight(exp2((x - max) * scale));
-}
-
-// The maximum of a block; NaN or +inf anywhere makes `sound` false.
-float scan_block(std::span<const float> x, bool& sound) {
-  float lanes[kLanes];
-  uint32_t bad[kLanes] = {};
-  std::fill(lanes, lanes + kLanes, -kInfinity);
-  size_t i = 0;
-  for (; i + kLanes <= x.size(); i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) {
-      const float v = x[i + l];
-      lanes[l] = v > lanes[l] ? v : lanes[l];
-      bad[l] |= v < kInfinity ? 0u : 1u;  // also true for NaN
-    }
-  }
-  for (; i < x.size(); ++i) {
-    lanes[0] = std::max(lanes[0], x[i]);
-    bad[0] |= x[i] < kInfinity ? 0u : 1u;
-  }
-  for (uint32_t b : bad) sound = sound && b == 0;
-  return *std::max_element(lanes, lanes + kLanes);
-}
-
-uint64_t sum_block(std::span<const float> x, float max, float scale) {
-  float weights[kLanes];
-  uint64_t sums[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= x.size(); i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) weights[l] = exp2((x[i + l] - max) * scale);
-    for (int l = 0; l < kLanes; ++l) sums[l] += fixed_weight(weights[l]);
-  }
-  for (; i < x.size(); ++i) sums[0] += weight_of(x[i], max, scale);
-  uint64_t sum = 0;
-  for (uint64_t s : sums) sum += s;
-  return sum;
-}
-
-bool any_at_least(const float* x, float least) {
-  uint32_t found[kLanes];
-  for (int l = 0; l < kLanes; ++l) found[l] = x[l] >= least ? 1u : 0u;
-  uint32_t any = 0;
-  for (int l = 0; l < kLanes; ++l) any |= found[l];
-  return any != 0;
-}
-
-// Calls visit(index) for each element >= least, ascending.
-template <class Visit>
-void visit_at_least(std::span<const float> x, float least, const Visit& visit) {
-  size_t i = 0;
-  for (; i + kLanes <= x.size(); i += kLanes) {
-    if (!any_at_least(&x[i], least)) continue;
-    for (int l = 0; l < kLanes; ++l) {
-      if (x[i + l] >= least) visit(i + l);
-    }
-  }
-  for (; i < x.size(); ++i) {
-    if (x[i] >= least) visit(i);
-  }
+uint64_t block_sum(std::span<const float> x, float max, float scale) {
+  return sum_of_weights(x.data(), static_cast<int64_t>(x.size()), max, scale);
 }
 
 }  // namespace
@@ -93,6 +30,9 @@ LogitRow::LogitRow(int64_t columns) {
   block_sum_.resize(blocks);
   touched_.resize(blocks);
   block_order_.reserve(blocks);
+  found_.resize(kBlock + 16);
+  found_logits_.resize(kBlock);
+  found_weights_.resize(kBlock);
 }
 
 std::span<const float> LogitRow::block(int64_t index) const {
@@ -109,7 +49,7 @@ bool LogitRow::load(std::span<float> logits) {
   block_sum_.resize(blocks);
   touched_.assign(blocks, 0);
   bool sound = true;
-  for (size_t b = 0; b < blocks; ++b) block_max_[b] = scan_block(block(b), sound);
+  for (size_t b = 0; b < blocks; ++b) block_max_[b] = block_maximum(block(b), sound);
   max_ = *std::max_element(block_max_.begin(), block_max_.end());
   return sound;
 }
@@ -120,7 +60,7 @@ int32_t LogitRow::argmax() const {
   return static_cast<int32_t>(b * kBlock + (std::find(x.begin(), x.end(), max_) - x.begin()));
 }
 
-uint64_t LogitRow::weight(float logit, float scale) const { return weight_of(logit, max_, scale); }
+uint64_t LogitRow::weight(float logit, float scale) const { return logit_weight(logit, max_, scale); }
 
 void LogitRow::set(int32_t token, float logit) {
   logits_[token] = logit;
@@ -143,7 +83,7 @@ void LogitRow::forbid(std::span<const uint32_t> allowed) {
 void LogitRow::refresh() {
   bool sound = true;
   for (size_t b = 0; b < touched_.size(); ++b) {
-    if (touched_[b] != 0) block_max_[b] = scan_block(block(b), sound);
+    if (touched_[b] != 0) block_max_[b] = block_maximum(block(b), sound);
     touched_[b] = 0;
   }
   max_ = *std::max_element(block_max_.begin(), block_max_.end());
@@ -153,7 +93,7 @@ uint64_t LogitRow::sum_weights(float scale) {
   uint64_t sum = 0;
   for (size_t b = 0; b < block_max_.size(); ++b) {
     const bool light = (block_max_[b] - max_) * scale < -(kWeightBits + 2.0f);
-    block_sum_[b] = light ? 0 : sum_block(block(b), max_, scale);
+    block_sum_[b] = light ? 0 : block_sum(block(b), max_, scale);
     sum += block_sum_[b];
   }
   return sum;
@@ -166,14 +106,14 @@ int32_t LogitRow::draw(float scale, uint64_t target) const {
   size_t i = 0;
   for (;; ++i) {
     CHECK_LT(i, x.size());
-    const uint64_t weight = weight_of(x[i], max_, scale);
+    const uint64_t weight = logit_weight(x[i], max_, scale);
     if (target < weight) break;
     target -= weight;
   }
   return static_cast<int32_t>(b * kBlock + i);
 }
 
-void LogitRow::gather(float scale, float octaves, std::vector<Candidate>& to) const {
+void LogitRow::gather(float scale, float octaves, std::vector<Candidate>& to) {
   to.clear();
   // A little below the border in terms of logits; the exact test follows.
   const float margin = 1e-3f + 1e-6f * (max_ < 0 ? -max_ : max_);
@@ -181,12 +121,13 @@ void LogitRow::gather(float scale, float octaves, std::vector<Candidate>& to) co
   for (size_t b = 0; b < block_max_.size(); ++b) {
     if (!(block_max_[b] >= least)) continue;
     const std::span<const float> x = block(static_cast<int64_t>(b));
-    visit_at_least(x, least, [&](size_t i) {
-      const float exponent = (x[i] - max_) * scale;
-      if (!(exponent >= -octaves)) return;
-      const uint64_t weight = fixed_weight(exp2(exponent));
-      if (weight > 0) to.push_back({x[i], static_cast<int32_t>(b * kBlock + i), weight});
-    });
+    const int64_t found = find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
+    for (int64_t f = 0; f < found; ++f) found_logits_[f] = x[found_[f]];
+    weights_of_logits(found_logits_.data(), found, max_, scale, found_weights_.data());
+    for (int64_t f = 0; f < found; ++f) {
+      if (found_weights_[f] == 0 || !((found_logits_[f] - max_) * scale >= -octaves)) continue;
+      to.push_back({found_logits_[f], static_cast<int32_t>(b * kBlock) + found_[f], found_weights_[f]});
+    }
   }
 }
 
@@ -205,9 +146,10 @@ void LogitRow::best(int64_t n, std::vector<Candidate>& to) {
   for (size_t b = 0; b < block_max_.size(); ++b) {
     if (!(block_max_[b] >= least)) continue;
     const std::span<const float> x = block(static_cast<int64_t>(b));
-    visit_at_least(x, least, [&](size_t i) {
-      to.push_back({x[i], static_cast<int32_t>(b * kBlock + i), 0});
-    });
+    const int64_t found = find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
+    for (int64_t f = 0; f < found; ++f) {
+      to.push_back({x[found_[f]], static_cast<int32_t>(b * kBlock) + found_[f], 0});
+    }
   }
   std::partial_sort(to.begin(), to.begin() + n, to.end());
   to.resize(static_cast<size_t>(n));

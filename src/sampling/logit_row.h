@@ -11,10 +11,9 @@
 #include <span>
 #include <vector>
 
-namespace ashlar {
+#include "sampling/logit_scan.h"
 
-constexpr int kWeightBits = 40;
-constexpr uint64_t kFullWeight = uint64_t{1} << kWeightBits;  // of the likeliest token
+namespace ashlar {
 
 struct Candidate {
   float logit = 0;
@@ -48,7 +47,7 @@ class LogitRow {
   int32_t draw(float scale, uint64_t target) const;
 
   // Tokens with a weight above 0 and fl(fl(x - max) * scale) >= -octaves, in order of ids.
-  void gather(float scale, float octaves, std::vector<Candidate>& to) const;
+  void gather(float scale, float octaves, std::vector<Candidate>& to);
   // The n best tokens, best first; their weights are not set.
   void best(int64_t n, std::vector<Candidate>& to);
 
@@ -61,6 +60,9 @@ class LogitRow {
   std::vector<uint64_t> block_sum_;
   std::vector<uint8_t> touched_;
   std::vector<float> block_order_;
+  std::vector<int32_t> found_;  // of one block
+  std::vector<float> found_logits_;
+  std::vector<uint64_t> found_weights_;
 };
 
 }  // namespace ashlar

@@ -16,7 +16,7 @@ namespace {
 constexpr double kLeastTemperature = 1e-5;
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 // Octaves below the likeliest token that are gathered in turn until the wanted mass is found.
-constexpr float kOctaves[] = {3, 8, 14, 24, kWeightBits + 2};
+constexpr float kOctaves[] = {5, 12, 22, kWeightBits + 2};
 
 uint64_t sum_of(const std::vector<Candidate>& candidates) {
   uint64_t sum = 0;
@@ -114,9 +114,9 @@ int32_t Sampler::choose(const SamplerState& state, int64_t position) {
   }
   if (cut_k) {
     keep_best(scale, p.top_k);
-    if (cut_p) cut_at_mass(mass_target(p.top_p, sum_of(candidates_)));
+    if (cut_p) cut_at_mass(scale, mass_target(p.top_p, sum_of(candidates_)));
   } else if (cut_p) {
-    cut_at_mass(keep_likely(scale, p.top_p));
+    cut_at_mass(scale, keep_likely(scale, p.top_p));
   } else {
     row_.gather(scale, static_cast<float>(1 - std::log2(p.min_p)), candidates_);
   }
@@ -147,25 +147,24 @@ uint64_t Sampler::keep_likely(float scale, double top_p) {
   return target;
 }
 
-// Keeps the shortest beginning, in order of preference, whose weights reach the target.
-void Sampler::cut_at_mass(uint64_t target) {
-  order_ = candidates_;
-  auto begin = order_.begin();
-  auto end = order_.end();
-  while (end - begin > 64) {
-    const auto middle = begin + (end - begin) / 2;
-    std::nth_element(begin, middle, end);
-    uint64_t mass = 0;
-    for (auto c = begin; c != middle; ++c) mass += c->weight;
-    if (mass >= target) {
-      end = middle;
-    } else {
-      target -= mass;
-      begin = middle;
-    }
+// Keeps the shortest beginning, in order of preference, whose weights reach the target. Bins of an eighth of an octave
+// find where the border lies; only that bin is sorted.
+void Sampler::cut_at_mass(float scale, uint64_t target) {
+  constexpr int32_t kBins = 8 * (kWeightBits + 3);
+  const float max = row_.max();
+  const auto bin_of = [&](const Candidate& c) {
+    return static_cast<int32_t>(std::min((max - c.logit) * scale * 8.0f, kBins - 1.0f));
+  };
+  bin_mass_.assign(kBins, 0);
+  for (const Candidate& c : candidates_) bin_mass_[bin_of(c)] += c.weight;
+  int32_t border_bin = 0;
+  while (target > bin_mass_[border_bin]) target -= bin_mass_[border_bin++];
+  order_.clear();
+  for (const Candidate& c : candidates_) {
+    if (bin_of(c) == border_bin) order_.push_back(c);
   }
-  std::sort(begin, end);
-  auto last = begin;
+  std::sort(order_.begin(), order_.end());
+  auto last = order_.begin();
   while (target > last->weight) target -= (last++)->weight;
   const Candidate border = *last;
   std::erase_if(candidates_, [&](const Candidate& c) { return border < c; });

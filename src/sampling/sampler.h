@@ -60,7 +60,7 @@ class Sampler {
   int32_t choose(const SamplerState& state, int64_t position);
   void keep_best(float scale, int64_t k);
   uint64_t keep_likely(float scale, double top_p);
-  void cut_at_mass(uint64_t target);
+  void cut_at_mass(float scale, uint64_t target);
 
   int64_t decodable_;
   LogitRow row_;
@@ -69,6 +69,7 @@ class Sampler {
   std::vector<std::pair<int32_t, float>> raw_;        // logits as they were, of the tokens that were changed
   std::vector<Candidate> candidates_;                 // kept tokens, in order of ids
   std::vector<Candidate> order_;
+  std::vector<uint64_t> bin_mass_;
 };
 
 }  // namespace ashlar

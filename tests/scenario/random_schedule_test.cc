@@ -45,7 +45,7 @@ class RandomStory {
 
   SchedulerOptions make_options() {
     SchedulerOptions o;
-    o.pages = static_cast<int32_t>(roll(2, 14));
+    o.pages = static_cast<int32_t>(chance(50) ? roll(2, 6) : roll(2, 14));
     o.max_sequences = static_cast<int32_t>(roll(1, 5));
     o.step_rows = o.max_sequences * (1 + kMaxDrafts) + roll(0, 60);
     o.max_context = roll(20, 300);
@@ -84,8 +84,8 @@ class RandomStory {
     spec.request = requests_++;
     const int64_t length = chance(30) ? 32 * roll(1, 3) : roll(1, 90);
     for (int64_t i = 0; i < length; ++i) spec.prompt.push_back(static_cast<int32_t>(roll(0, kVocabulary - 1)));
-    spec.stop.max_tokens = roll(1, 60);
-    if (chance(50)) spec.stop.end_tokens = {kEnd};
+    spec.stop.max_tokens = chance(30) ? roll(1, 3) : roll(1, 150);
+    if (chance(30)) spec.stop.end_tokens = {kEnd};
     spec.stop.min_tokens = roll(0, 3);
     spec.drafts = chance(40) ? roll(1, kMaxDrafts) : 0;
     spec.late = chance(15);
