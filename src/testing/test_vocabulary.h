@@ -48,7 +48,8 @@ class TestVocabulary {
   std::vector<float> scores_;
 };
 
-// SentencePiece: <unk> <s> </s>, the 256 byte tokens (ids 3 to 258), then what a test adds from id 259.
+// SentencePiece: <unk> <s> </s>, the 256 byte tokens (ids 3 to 258), then what a test adds from id
+// 259.
 inline TestVocabulary sentencepiece_vocabulary() {
   TestVocabulary out;
   out.add("<unk>", 2).add("<s>", 3).add("</s>", 3);

@@ -1,4 +1,5 @@
-// What golden renderings do not show: errors and their lines, limits, the choice among templates, where text comes from.
+// What golden renderings do not show: errors and their lines, limits, the choice among templates,
+// where text comes from.
 #include "text/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ std::string failure(std::string_view source, const ChatInput& chat = input()) {
 }
 
 TEST(ChatTemplate, ErrorsNameTheLine) {
-  EXPECT_EQ(failure("a\nb\n{{ raise_exception('no system role') }}"), "chat template, line 3: no system role");
+  EXPECT_EQ(failure("a\nb\n{{ raise_exception('no system role') }}"),
+            "chat template, line 3: no system role");
   EXPECT_TRUE(failure("a\r\n{% if %}").starts_with("chat template, line 2: "));
   EXPECT_TRUE(failure("\n\n{% nonsense %}").starts_with("chat template, line 3: "));
   EXPECT_TRUE(failure("{{ messages.absent.deeper }}").starts_with("chat template, line 1: "));
@@ -51,7 +53,8 @@ TEST(ChatTemplate, InputMustBeJson) {
 }
 
 TEST(ChatTemplate, VariablesAndTokens) {
-  const std::string source = "{{ bos_token }}|{{ eos_token }}|{{ mode }}|{{ tools is none }}|{{ add_generation_prompt }}";
+  const std::string source =
+      "{{ bos_token }}|{{ eos_token }}|{{ mode }}|{{ tools is none }}|{{ add_generation_prompt }}";
   EXPECT_EQ(text(source), "|||True|True");
   ChatInput chat = input();
   chat.bos_token = "<s>";
@@ -63,7 +66,8 @@ TEST(ChatTemplate, VariablesAndTokens) {
 }
 
 TEST(ChatTemplate, NullIsLeftOutAndReasoningHasBothNames) {
-  EXPECT_EQ(text("{{ messages[0] }}", input(R"([{"role": "user", "content": null}])")), "{'role': 'user'}");
+  EXPECT_EQ(text("{{ messages[0] }}", input(R"([{"role": "user", "content": null}])")),
+            "{'role': 'user'}");
   const std::string source = "{{ messages[0].reasoning_content }}{{ messages[0].thinking }}";
   EXPECT_EQ(text(source, input(R"([{"reasoning": "r"}])")), "rr");
   EXPECT_EQ(text(source, input(R"([{"reasoning_content": "c", "thinking": "t"}])")), "ct");
@@ -97,7 +101,8 @@ TEST(ChatTemplate, HostileTemplatesMeetALimit) {
     ASSERT_FALSE(out) << source;
     EXPECT_EQ(out.error().code, ErrorCode::kResourceExhausted) << out.error().message;
     EXPECT_TRUE(out.error().message.starts_with("chat template") ||
-                out.error().message.starts_with("the chat template")) << out.error().message;
+                out.error().message.starts_with("the chat template"))
+        << out.error().message;
   };
   exhausts("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}");
   exhausts("{% for a in range(100000) %}{{ 'x' * 100000 }}{% endfor %}");
@@ -116,7 +121,9 @@ TEST(ChatTemplate, DeepTemplatesAreErrorsOrRun) {
   EXPECT_FALSE(render(repeat("{% if 1 %}", 5000) + repeat("{% endif %}", 5000)));
   EXPECT_FALSE(render("{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(0) }}"));
   EXPECT_EQ(text("{{ " + repeat("- ", 4000) + "1 }}"), "1");
-  const std::string nested = "{% set ns = namespace(x=[]) %}{% for i in range(50000) %}{% set ns.x = [ns.x] %}{% endfor %}";
+  const std::string nested =
+      "{% set ns = namespace(x=[]) %}{% for i in range(50000) %}{% set ns.x = [ns.x] %}{% endfor "
+      "%}";
   EXPECT_EQ(text(nested + "done"), "done");
   EXPECT_FALSE(render(nested + "{{ ns.x | tojson }}"));
 }
@@ -133,7 +140,8 @@ TEST(ChatTemplate, FilesAndNames) {
   EXPECT_EQ(*from(R"({"chat_template": "config"})", "")->render(input()), "config");
   EXPECT_EQ(*from(R"({"chat_template": "config"})", "file")->render(input()), "file");
   const auto named = from(R"({"chat_template": [{"name": "default", "template": "plain"},
-                                                {"name": "tool_use", "template": "tools"}]})", "");
+                                                {"name": "tool_use", "template": "tools"}]})",
+                          "");
   EXPECT_EQ(*named->render(input()), "plain");
   ChatInput chat = input();
   chat.tools_json = "[]";

@@ -1,4 +1,5 @@
-// The rule for the start of the text, then the byte stream; all else was computed when the tokenizer was built.
+// The rule for the start of the text, then the byte stream; all else was computed when the
+// tokenizer was built.
 #include "text/detokenizer.h"
 
 #include <algorithm>

@@ -1,9 +1,10 @@
 // Detokenizer: turns a stream of ids into a stream of text, for one sequence.
 //
-// push() returns what an id makes certain: never half a code point, and none is ever lost, because what an id leaves
-// unfinished waits for the next. The pieces joined equal Tokenizer::decode() of all ids. Bytes that are no UTF-8
-// become U+FFFD as soon as they cannot become a code point, at the latest in flush(); where the tokenizers crate
-// replaces every byte of a byte-fallback run that is invalid anywhere, only the invalid part is replaced here.
+// push() returns what an id makes certain: never half a code point, and none is ever lost, because
+// what an id leaves unfinished waits for the next. The pieces joined equal Tokenizer::decode() of
+// all ids. Bytes that are no UTF-8 become U+FFFD as soon as they cannot become a code point, at the
+// latest in flush(); where the tokenizers crate replaces every byte of a byte-fallback run that is
+// invalid anywhere, only the invalid part is replaced here.
 #ifndef ASHLAR_TEXT_DETOKENIZER_H_
 #define ASHLAR_TEXT_DETOKENIZER_H_
 
@@ -17,8 +18,8 @@ namespace ashlar {
 
 struct DetokenizeOptions {
   bool skip_special = true;
-  // The ids start a text. Off for ids that continue a prompt whose text stands before them: a first word then keeps
-  // its space.
+  // The ids start a text. Off for ids that continue a prompt whose text stands before them: a first
+  // word then keeps its space.
   bool at_start = true;
 };
 

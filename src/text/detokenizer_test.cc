@@ -1,3 +1,4 @@
+// Streams of ids to text: no half code points, none lost, spaces at the start, special tokens.
 #include "text/detokenizer.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,13 @@ constexpr int32_t kFirst = 259;
 
 Tokenizer words() {
   TestVocabulary out = sentencepiece_vocabulary();
-  out.add("\u2581the").add("\u2581").add("re").add("<x>", 3).add("日本").add("[u]", 4).add("[PAD]", 5);
+  out.add("\u2581the")
+      .add("\u2581")
+      .add("re")
+      .add("<x>", 3)
+      .add("日本")
+      .add("[u]", 4)
+      .add("[PAD]", 5);
   return *Tokenizer::from_gguf(out.view("llama"));
 }
 
@@ -58,7 +65,8 @@ TEST(Detokenizer, SpecialUserDefinedAndUnusedTokens) {
   const Tokenizer tokenizer = words();
   const Ids ids = {kFirst + 2, kFirst + 3, kFirst + 5, kFirst + 6, kFirst + 4, 0};
   EXPECT_EQ(streamed(tokenizer, ids), "re[u]日本");
-  EXPECT_EQ(streamed(tokenizer, ids, {.skip_special = false, .at_start = true}), "re<x>[u]日本<unk>");
+  EXPECT_EQ(streamed(tokenizer, ids, {.skip_special = false, .at_start = true}),
+            "re<x>[u]日本<unk>");
   EXPECT_EQ(streamed(tokenizer, {kFirst + 2, -7, 1 << 30}), "re");  // no such id, no text
 }
 

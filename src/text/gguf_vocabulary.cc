@@ -1,5 +1,5 @@
-// Reads the tokenizer keys of a GGUF file. A key that is absent stays absent; one of the wrong kind is refused by name,
-// because a vocabulary that is half understood gives plausible and wrong ids.
+// Reads the tokenizer keys of a GGUF file. A key that is absent stays absent; one of the wrong kind
+// is refused by name, because a vocabulary that is half understood gives plausible and wrong ids.
 #include "text/gguf_vocabulary.h"
 
 #include <string>

@@ -1,8 +1,9 @@
 // The vocabulary and chat templates of a GGUF file, as its metadata states them.
 //
-// A plain struct between the container (checkpoint/gguf.h) and the tokenizer, so that tests write vocabularies by hand.
-// Nothing is checked against anything else here; Tokenizer::from_gguf does that. Views point into the file's mapping
-// and must outlive the call that uses the struct, not longer.
+// A plain struct between the container (checkpoint/gguf.h) and the tokenizer, so that tests write
+// vocabularies by hand. Nothing is checked against anything else here; Tokenizer::from_gguf does
+// that. Views point into the file's mapping and must outlive the call that uses the struct, not
+// longer.
 #ifndef ASHLAR_TEXT_GGUF_VOCABULARY_H_
 #define ASHLAR_TEXT_GGUF_VOCABULARY_H_
 

@@ -1,3 +1,4 @@
+// Reading tokenizer keys from GGUF files written in memory.
 #include "text/gguf_vocabulary.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,8 @@ TEST(GgufVocabulary, ReadsWhatIsThereAndLeavesTheRestOpen) {
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->model, "gpt2");
   EXPECT_EQ(vocabulary->pre, "qwen2");
-  EXPECT_EQ(std::vector<std::string>(vocabulary->tokens.begin(), vocabulary->tokens.end()), kTokens);
+  EXPECT_EQ(std::vector<std::string>(vocabulary->tokens.begin(), vocabulary->tokens.end()),
+            kTokens);
   ASSERT_EQ(vocabulary->merges.size(), 1u);
   EXPECT_EQ(vocabulary->merges[0], "a b");
   EXPECT_EQ(vocabulary->types, (std::vector<int32_t>{2, 1, 1, 1}));

@@ -1,5 +1,6 @@
-// The splits of the named pre-tokenizers, through the C interface. The sums were computed from an independent
-// description of the rules and checked against the regular expressions of the vocabularies' authors.
+// The splits of the named pre-tokenizers, through the C interface. The sums were computed from an
+// independent description of the rules and checked against the regular expressions of the
+// vocabularies' authors.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The C++ side of the C interface in rust/ashlar_text.h: owned buffers, borrowed bytes, statuses as errors.
-// For the .cc files of this folder only.
+// The C++ side of the C interface in rust/ashlar_text.h: owned buffers, borrowed bytes, statuses as
+// errors. For the .cc files of this folder only.
 #ifndef ASHLAR_TEXT_RUST_BRIDGE_H_
 #define ASHLAR_TEXT_RUST_BRIDGE_H_
 

@@ -10,16 +10,32 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Pre-tokenizer names whose vocabularies start with BOS and emit a word that is a token without merging it.
+// Pre-tokenizer names whose vocabularies start with BOS and emit a word that is a token without
+// merging it.
 constexpr std::array<std::string_view, 8> kWholeWordNames = {
     "llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"};
 
 constexpr std::array<std::string_view, 19> kEndOfGeneration = {
-    "<|eot_id|>",        "<|im_end|>",   "<|end|>",      "<|return|>", "<|call|>",
-    "<end_of_turn>",     "<turn|>",      "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>",
-    "<EOT>",             "_<EOT>",       "[EOT]",        "[EOS]",      "</s>",
-    "<eos>",             "<|eos|>",      "<end_of_utterance>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "</s>",
+    "<eos>",
+    "<|eos|>",
+    "<end_of_utterance>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
 
 // A token is written as a text or as an object with its content.
 Result<std::optional<std::string>> token_text(const Json& config, const char* key) {
@@ -42,7 +58,8 @@ std::optional<bool> flag(const Json& config, const char* key) {
   return found->get<bool>();
 }
 
-// The classes that rebuild their post-processor from add_bos_token and add_eos_token; others ignore the keys.
+// The classes that rebuild their post-processor from add_bos_token and add_eos_token; others ignore
+// the keys.
 bool flags_override(const Json& config) {
   const auto found = config.find("tokenizer_class");
   if (found == config.end() || !found->is_string()) return false;
@@ -56,11 +73,19 @@ bool flags_override(const Json& config) {
 GgufDefaults gguf_defaults(std::string_view model, std::string_view pre) {
   GgufDefaults out;
   if (model == "llama") {
-    out = {.bos = 1, .eos = 2, .unknown = 0, .add_bos = true, .add_space_prefix = true,
+    out = {.bos = 1,
+           .eos = 2,
+           .unknown = 0,
+           .add_bos = true,
+           .add_space_prefix = true,
            .ignore_merges = false};
   } else {
     const bool whole_words = std::ranges::find(kWholeWordNames, pre) != kWholeWordNames.end();
-    out = {.bos = 11, .eos = 11, .unknown = {}, .add_bos = whole_words, .add_space_prefix = false,
+    out = {.bos = 11,
+           .eos = 11,
+           .unknown = {},
+           .add_bos = whole_words,
+           .add_space_prefix = false,
            .ignore_merges = whole_words};
   }
   return out;

@@ -1,5 +1,6 @@
-// Which tokens begin, end and bound a text: what the files state, checked, and the defaults where they are silent.
-// For tokenizer.cc; the rules for GGUF are llama.cpp's, those for tokenizer_config.json are transformers'.
+// Which tokens begin, end and bound a text: what the files state, checked, and the defaults where
+// they are silent. For tokenizer.cc; the rules for GGUF are llama.cpp's, those for
+// tokenizer_config.json are transformers'.
 #ifndef ASHLAR_TEXT_SPECIAL_TOKENS_H_
 #define ASHLAR_TEXT_SPECIAL_TOKENS_H_
 
@@ -32,11 +33,13 @@ struct GgufSpecialIds {
   std::vector<int32_t> end_of_generation;  // eos, end of turn, end of message
 };
 
-// Errors: an id that the file states and the vocabulary does not have. A default that does not fit is no id.
+// Errors: an id that the file states and the vocabulary does not have. A default that does not fit
+// is no id.
 Result<GgufSpecialIds> check_gguf_ids(const GgufVocabulary& vocabulary,
                                       const GgufDefaults& defaults);
 
-// What tokenizer_config.json says. add_bos and add_eos are set only where they override the post-processor.
+// What tokenizer_config.json says. add_bos and add_eos are set only where they override the
+// post-processor.
 struct ConfigTokens {
   std::optional<std::string> bos_text, eos_text;
   std::optional<bool> add_bos, add_eos;

@@ -1,8 +1,9 @@
 // StopMatcher: passes a stream of text on until one of the stop strings is complete.
 //
-// Text is held back only while it may still be the start of a stop string, and a stop string is never passed on. The
-// stop that ends first wins, the longest of those on a tie, so the result does not depend on how the text was cut.
-// Plain byte matching is right for UTF-8: a stop string is whole code points, and so is the text (Detokenizer).
+// Text is held back only while it may still be the start of a stop string, and a stop string is
+// never passed on. The stop that ends first wins, the longest of those on a tie, so the result does
+// not depend on how the text was cut. Plain byte matching is right for UTF-8: a stop string is
+// whole code points, and so is the text (Detokenizer).
 #ifndef ASHLAR_TEXT_STOP_MATCHER_H_
 #define ASHLAR_TEXT_STOP_MATCHER_H_
 

@@ -1,3 +1,5 @@
+// Stop strings over every split of multi-byte text: nothing of a stop leaks, nothing else is held
+// for long.
 #include "text/stop_matcher.h"
 
 #include <gtest/gtest.h>
@@ -31,13 +33,13 @@ const std::vector<Story>& stories() {
       {{"stop"}, "ends with sto", "ends with sto", std::nullopt},
       {{"\n\n"}, "one\ntwo\n\nthree", "one\ntwo", 0},
       {{"</s>", "<|im_end|>"}, "x<|im_end|>y</s>", "x", 1},
-      {{"abcd", "bc"}, "xabcd", "xa", 1},      // bc ends first
-      {{"bc", "abc"}, "xabcd", "x", 1},        // both end here: the longest
-      {{"aab"}, "aaab", "a", 0},               // a false start inside the match
+      {{"abcd", "bc"}, "xabcd", "xa", 1},  // bc ends first
+      {{"bc", "abc"}, "xabcd", "x", 1},    // both end here: the longest
+      {{"aab"}, "aaab", "a", 0},           // a false start inside the match
       {{"abab"}, "abaabab", "aba", 0},
       {{"終わり"}, "これで終わり。", "これで", 0},
       {{"終わり"}, "終わる終", "終わる終", std::nullopt},
-      {{"🙂"}, "a🙃🙂", "a🙃", 0},              // differ in the last byte alone
+      {{"🙂"}, "a🙃🙂", "a🙃", 0},  // differ in the last byte alone
       {{"é"}, "eé", "e", 0},
   };
   return kStories;

@@ -1,5 +1,5 @@
-// Builds the shared state of a tokenizer from either source: the library's handle, the decode table, the ids that mean
-// something. What differs between the sources ends here.
+// Builds the shared state of a tokenizer from either source: the library's handle, the decode
+// table, the ids that mean something. What differs between the sources ends here.
 #include "text/tokenizer.h"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace ashlar {
 
 struct Tokenizer::State {
   AshlarTokenizer* handle = nullptr;
-  std::string bytes;               // what ids decode to, one after the other
-  std::vector<uint32_t> offsets;   // [ids + 1]
-  std::vector<uint8_t> flags;      // [ids]
+  std::string bytes;              // what ids decode to, one after the other
+  std::vector<uint32_t> offsets;  // [ids + 1]
+  std::vector<uint8_t> flags;     // [ids]
   LeadingSpace leading_space = LeadingSpace::kKept;
   int vocab_size = 0;
   std::optional<int32_t> bos, eos;
@@ -41,9 +41,9 @@ struct Tokenizer::State {
 Status Tokenizer::State::read_table() {
   RustBuffer text, ends, marks, error;
   AshlarStrip strip = ASHLAR_STRIP_NONE;
-  ASHLAR_TRY(rust_status(ashlar_tokenizer_table(handle, text.out(), ends.out(), marks.out(), &strip,
-                                                error.out()),
-                         error));
+  ASHLAR_TRY(rust_status(
+      ashlar_tokenizer_table(handle, text.out(), ends.out(), marks.out(), &strip, error.out()),
+      error));
   bytes = text.text();
   offsets = ends.array<uint32_t>();
   flags = marks.array<uint8_t>();
@@ -58,10 +58,9 @@ Status Tokenizer::State::raw_encode(std::string_view text, EncodeOptions options
                                     std::vector<int32_t>& ids) const {
   RustBuffer found, error;
   const bool add_special = options.add_special && post_processor;
-  ASHLAR_TRY(rust_status(
-      ashlar_tokenizer_encode(handle, rust_bytes(text), add_special, options.parse_special,
-                              found.out(), error.out()),
-      error));
+  ASHLAR_TRY(rust_status(ashlar_tokenizer_encode(handle, rust_bytes(text), add_special,
+                                                 options.parse_special, found.out(), error.out()),
+                         error));
   ids = found.array<int32_t>();
   return {};
 }
@@ -84,7 +83,8 @@ void Tokenizer::State::find_end_of_generation(std::vector<int32_t> known) {
   for (std::string_view spelling : end_of_generation_spellings()) {
     if (harmony && spelling == "<|end|>") continue;  // there it ends a message, not the turn
     const std::optional<int32_t> id = find(spelling);
-    // Only special tokens: "</s>" is also an HTML tag, which a vocabulary may hold as an ordinary token.
+    // Only special tokens: "</s>" is also an HTML tag, which a vocabulary may hold as an ordinary
+    // token.
     if (id && (flags[static_cast<size_t>(*id)] & ASHLAR_TOKEN_SPECIAL) != 0) {
       end_of_generation.push_back(*id);
     }
@@ -107,8 +107,8 @@ Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json,
     if (!text) return {};
     id = state->find(*text);
     if (!id) {
-      return fail(ErrorCode::kCorrupt,
-                  "tokenizer_config.json: {} \"{}\" is not in tokenizer.json", what, *text);
+      return fail(ErrorCode::kCorrupt, "tokenizer_config.json: {} \"{}\" is not in tokenizer.json",
+                  what, *text);
     }
     spelling = *text;
     return {};
@@ -138,7 +138,8 @@ Result<Tokenizer> Tokenizer::from_gguf(const GgufVocabulary& vocabulary) {
   ASHLAR_ASSIGN(const GgufSpecialIds ids, check_gguf_ids(vocabulary, defaults));
   const size_t count = vocabulary.tokens.size();
   if (!vocabulary.types.empty() && vocabulary.types.size() != count) {
-    return fail(ErrorCode::kCorrupt, "{} token types for {} tokens", vocabulary.types.size(), count);
+    return fail(ErrorCode::kCorrupt, "{} token types for {} tokens", vocabulary.types.size(),
+                count);
   }
   if (!vocabulary.scores.empty() && vocabulary.scores.size() != count) {
     return fail(ErrorCode::kCorrupt, "{} scores for {} tokens", vocabulary.scores.size(), count);
@@ -161,7 +162,8 @@ Result<Tokenizer> Tokenizer::from_gguf(const GgufVocabulary& vocabulary) {
   };
   auto state = std::make_shared<State>();
   RustBuffer error;
-  ASHLAR_TRY(rust_status(ashlar_tokenizer_from_vocabulary(&raw, &state->handle, error.out()), error));
+  ASHLAR_TRY(
+      rust_status(ashlar_tokenizer_from_vocabulary(&raw, &state->handle, error.out()), error));
   ASHLAR_TRY(state->read_table());
   // Files pad the vocabulary to the width of the embedding with unused tokens.
   while (state->vocab_size > 0 && !vocabulary.types.empty() &&

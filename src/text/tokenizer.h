@@ -1,8 +1,9 @@
 // Tokenizer: text to token ids and back, from a tokenizer.json or from a GGUF vocabulary.
 //
-// The references are the crate `tokenizers` for the former and llama.cpp for the latter; golden tests hold both to
-// their ids. Copies share one immutable state and every const function may run on any thread. Text is UTF-8; invalid
-// UTF-8 is an error on the way in and U+FFFD on the way out (text/detokenizer.h, which also streams).
+// The references are the crate `tokenizers` for the former and llama.cpp for the latter; golden
+// tests hold both to their ids. Copies share one immutable state and every const function may run
+// on any thread. Text is UTF-8; invalid UTF-8 is an error on the way in and U+FFFD on the way out
+// (text/detokenizer.h, which also streams).
 #ifndef ASHLAR_TEXT_TOKENIZER_H_
 #define ASHLAR_TEXT_TOKENIZER_H_
 
@@ -22,7 +23,8 @@ namespace ashlar {
 struct EncodeOptions {
   // BOS and EOS as the model wants them. Off for a rendered chat template, which writes its own.
   bool add_special = true;
-  // Control tokens written in the text become their ids. On for rendered templates, off for what a user typed.
+  // Control tokens written in the text become their ids. On for rendered templates, off for what a
+  // user typed.
   bool parse_special = false;
 };
 
@@ -35,7 +37,8 @@ enum class LeadingSpace {
 
 class Tokenizer {
  public:
-  // tokenizer_config_json may be empty: then there are no BOS and EOS and the post-processor alone adds tokens.
+  // tokenizer_config_json may be empty: then there are no BOS and EOS and the post-processor alone
+  // adds tokens.
   static Result<Tokenizer> from_json(std::string_view tokenizer_json,
                                      std::string_view tokenizer_config_json);
   static Result<Tokenizer> from_gguf(const GgufVocabulary& vocabulary);
@@ -49,7 +52,8 @@ class Tokenizer {
   // What an id adds to decoded text, perhaps part of a code point; empty for an id without a token.
   std::string_view token_bytes(int32_t id) const;
   bool is_special(int32_t id) const;  // a control or unknown token
-  std::optional<int32_t> token_to_id(std::string_view token) const;  // by its spelling in the vocabulary
+  std::optional<int32_t> token_to_id(
+      std::string_view token) const;  // by its spelling in the vocabulary
   LeadingSpace leading_space() const;
 
   std::optional<int32_t> bos_id() const;

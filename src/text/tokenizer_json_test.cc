@@ -1,4 +1,5 @@
-// Tokenizers from a tokenizer.json: added tokens, the post-processor, decoders, what tokenizer_config.json adds.
+// Tokenizers from a tokenizer.json: added tokens, the post-processor, decoders, what
+// tokenizer_config.json adds.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -15,38 +16,58 @@ using Ids = std::vector<int32_t>;
 using Json = nlohmann::json;
 
 Json added(int id, const std::string& content, bool special) {
-  return {{"id", id},         {"content", content}, {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},  {"normalized", !special}, {"special", special}};
+  return {{"id", id},        {"content", content},     {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", !special}, {"special", special}};
 }
 
 // Letters a, b, "Ġ" and "ab"; <s> and </s> are special, <tool> is not.
 Json byte_level() {
   return {
       {"version", "1.0"},
-      {"truncation", {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}}},
+      {"truncation",
+       {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}}},
       {"padding", nullptr},
       {"added_tokens", {added(4, "<s>", true), added(5, "</s>", true), added(6, "<tool>", false)}},
       {"normalizer", nullptr},
-      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
+      {"pre_tokenizer",
+       {{"type", "ByteLevel"},
+        {"add_prefix_space", false},
+        {"trim_offsets", true},
+        {"use_regex", true}}},
       {"post_processor",
        {{"type", "TemplateProcessing"},
-        {"single", {{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
-        {"pair", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
+        {"single",
+         {{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+        {"pair",
+         {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
         {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {4}}, {"tokens", {"<s>"}}}}}}}},
-      {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
+      {"decoder",
+       {{"type", "ByteLevel"},
+        {"add_prefix_space", true},
+        {"trim_offsets", true},
+        {"use_regex", true}}},
       {"model",
-       {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr},
-        {"end_of_word_suffix", nullptr}, {"fuse_unk", false}, {"byte_fallback", false},
-        {"vocab", {{"a", 0}, {"b", 1}, {"\u0120", 2}, {"ab", 3}}}, {"merges", {"a b"}}}}};
+       {{"type", "BPE"},
+        {"dropout", nullptr},
+        {"unk_token", nullptr},
+        {"continuing_subword_prefix", nullptr},
+        {"end_of_word_suffix", nullptr},
+        {"fuse_unk", false},
+        {"byte_fallback", false},
+        {"vocab", {{"a", 0}, {"b", 1}, {"\u0120", 2}, {"ab", 3}}},
+        {"merges", {"a b"}}}}};
 }
 
 // U+2581 for spaces, byte fallback for "é".
 Json sentencepiece() {
   Json out = byte_level();
-  out["normalizer"] = {{"type", "Sequence"},
-                       {"normalizers",
-                        {{{"type", "Prepend"}, {"prepend", "\u2581"}},
-                         {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}};
+  out["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       {{{"type", "Prepend"}, {"prepend", "\u2581"}},
+        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}};
   out["pre_tokenizer"] = nullptr;
   out["post_processor"] = nullptr;
   out["decoder"] = {{"type", "Sequence"},
@@ -56,7 +77,8 @@ Json sentencepiece() {
                       {{"type", "Fuse"}},
                       {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
   out["model"]["byte_fallback"] = true;
-  out["model"]["vocab"] = {{"a", 0}, {"b", 1}, {"\u2581", 2}, {"ab", 3}, {"<0xC3>", 4}, {"<0xA9>", 5}};
+  out["model"]["vocab"] = {{"a", 0},  {"b", 1},      {"\u2581", 2},
+                           {"ab", 3}, {"<0xC3>", 4}, {"<0xA9>", 5}};
   out["added_tokens"] = {added(6, "<s>", true), added(7, "</s>", true), added(8, "<tool>", false)};
   return out;
 }
@@ -73,9 +95,12 @@ Tokenizer make(const Json& json, std::string_view config = kConfig) {
 TEST(TokenizerJson, SpecialTokensOnlyWhereAskedFor) {
   const Tokenizer tokenizer = make(byte_level());
   EXPECT_EQ(*tokenizer.encode("ab a"), (Ids{4, 3, 2, 0}));  // longer than the stored truncation
-  EXPECT_EQ(*tokenizer.encode("a</s><tool>", {.add_special = false, .parse_special = true}), (Ids{0, 5, 6}));
-  // As text, "</s>" has letters that this vocabulary lacks; the added token that is not special still counts.
-  EXPECT_EQ(*tokenizer.encode("a</s><tool>", {.add_special = false, .parse_special = false}), (Ids{0, 6}));
+  EXPECT_EQ(*tokenizer.encode("a</s><tool>", {.add_special = false, .parse_special = true}),
+            (Ids{0, 5, 6}));
+  // As text, "</s>" has letters that this vocabulary lacks; the added token that is not special
+  // still counts.
+  EXPECT_EQ(*tokenizer.encode("a</s><tool>", {.add_special = false, .parse_special = false}),
+            (Ids{0, 6}));
   EXPECT_TRUE(tokenizer.adds_bos());
   EXPECT_EQ(tokenizer.bos_id(), 4);
   EXPECT_EQ(tokenizer.eos_text(), "</s>");
@@ -87,8 +112,9 @@ TEST(TokenizerJson, SpecialTokensOnlyWhereAskedFor) {
 }
 
 TEST(TokenizerJson, FlagsOfLlamaClassesOverrideThePostProcessor) {
-  const Tokenizer tokenizer = make(byte_level(),
-                                   R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": false,
+  const Tokenizer tokenizer =
+      make(byte_level(),
+           R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": false,
                                        "add_eos_token": true, "tokenizer_class": "LlamaTokenizer"})");
   EXPECT_EQ(*tokenizer.encode("a"), (Ids{0, 5}));
   EXPECT_FALSE(tokenizer.adds_bos());
@@ -96,7 +122,8 @@ TEST(TokenizerJson, FlagsOfLlamaClassesOverrideThePostProcessor) {
 
 TEST(TokenizerJson, SentencePieceDecoding) {
   const Tokenizer tokenizer = make(sentencepiece());
-  EXPECT_EQ(*tokenizer.encode("ab é", {.add_special = false, .parse_special = false}), (Ids{2, 3, 2, 4, 5}));
+  EXPECT_EQ(*tokenizer.encode("ab é", {.add_special = false, .parse_special = false}),
+            (Ids{2, 3, 2, 4, 5}));
   EXPECT_EQ(*tokenizer.decode(Ids{2, 3, 2, 4, 5}, true), "ab é");
   Detokenizer stream(tokenizer);
   EXPECT_EQ(stream.push(2), "");
@@ -106,7 +133,8 @@ TEST(TokenizerJson, SentencePieceDecoding) {
 }
 
 TEST(TokenizerJson, WhatIsNotUnderstoodIsRefused) {
-  const auto refuses = [](const std::string& json, std::string_view config, ErrorCode code, std::string_view part) {
+  const auto refuses = [](const std::string& json, std::string_view config, ErrorCode code,
+                          std::string_view part) {
     const Result<Tokenizer> refused = Tokenizer::from_json(json, config);
     ASSERT_FALSE(refused) << part;
     EXPECT_EQ(refused.error().code, code) << refused.error().message;
@@ -137,12 +165,14 @@ TEST(TokenizerJson, WhatIsNotUnderstoodIsRefused) {
 // No prefix of a file and no file with one changed byte may do more than fail.
 TEST(TokenizerJson, DamagedFilesNeverCrash) {
   const std::string good = sentencepiece().dump();
-  for (size_t size = 0; size < good.size(); size += 3) (void)Tokenizer::from_json(good.substr(0, size), "");
+  for (size_t size = 0; size < good.size(); size += 3)
+    (void)Tokenizer::from_json(good.substr(0, size), "");
   for (size_t at = 0; at < good.size(); at += 2) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 7)));
     const Result<Tokenizer> tokenizer = Tokenizer::from_json(bad, "");
-    if (tokenizer) (void)tokenizer->encode("ab é<tool></s>", {.add_special = true, .parse_special = true});
+    if (tokenizer)
+      (void)tokenizer->encode("ab é<tool></s>", {.add_special = true, .parse_special = true});
   }
 }
 

@@ -1,3 +1,5 @@
+// Tokenizers from small GGUF vocabularies written by hand: both models, their defaults, and hostile
+// ones.
 #include "text/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -38,9 +40,9 @@ TEST(ScoreVocabulary, HighestScoreMergesFirstLeftmostOnTies) {
   GgufVocabulary view = words.view("llama");
   view.add_space_prefix = false;
   const Tokenizer tokenizer = make(view);
-  EXPECT_EQ(encode(tokenizer, "aba", kPlain), (Ids{kFirst + 1, kFirst + 4}));   // a ba
-  EXPECT_EQ(encode(tokenizer, "abb", kPlain), (Ids{kFirst + 3, kFirst + 2}));   // ab b
-  EXPECT_EQ(encode(tokenizer, "aaa", kPlain), (Ids{kFirst + 5, kFirst + 1}));   // aa a
+  EXPECT_EQ(encode(tokenizer, "aba", kPlain), (Ids{kFirst + 1, kFirst + 4}));  // a ba
+  EXPECT_EQ(encode(tokenizer, "abb", kPlain), (Ids{kFirst + 3, kFirst + 2}));  // ab b
+  EXPECT_EQ(encode(tokenizer, "aaa", kPlain), (Ids{kFirst + 5, kFirst + 1}));  // aa a
   EXPECT_EQ(encode(tokenizer, "a b", kPlain), (Ids{kFirst + 1, kFirst, kFirst + 2}));
 }
 
@@ -68,7 +70,8 @@ TEST(ScoreVocabulary, SpacePrefixAtTheStartAndAfterSpecialTokens) {
   view.add_bos = false;
   view.add_eos = true;
   const Tokenizer plain = make(view);
-  EXPECT_EQ(encode(plain, "a<x>a", {.add_special = true, .parse_special = true}), (Ids{a, x, a, 2}));
+  EXPECT_EQ(encode(plain, "a<x>a", {.add_special = true, .parse_special = true}),
+            (Ids{a, x, a, 2}));
   // Without special parsing the control token is ordinary text, made of bytes here.
   EXPECT_EQ(encode(plain, "<x>", kPlain), (Ids{kByte + '<', kByte + 'x', kByte + '>'}));
 }

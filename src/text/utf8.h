@@ -1,7 +1,8 @@
 // Cuts a stream of bytes into valid UTF-8.
 //
-// Complete code points pass; bytes that can no longer become one are replaced by U+FFFD, one for each maximal part of a
-// code point (Unicode 3.9, as Python's errors="replace" and Rust's from_utf8_lossy do); what may still become one waits.
+// Complete code points pass; bytes that can no longer become one are replaced by U+FFFD, one for
+// each maximal part of a code point (Unicode 3.9, as Python's errors="replace" and Rust's
+// from_utf8_lossy do); what may still become one waits.
 #ifndef ASHLAR_TEXT_UTF8_H_
 #define ASHLAR_TEXT_UTF8_H_
 

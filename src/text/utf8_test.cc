@@ -1,3 +1,4 @@
+// Streams of bytes against what Python's decoder makes of them, at every split.
 #include "text/utf8.h"
 
 #include <gtest/gtest.h>
@@ -27,19 +28,23 @@ TEST(Utf8, ReplacesMaximalParts) {
       {"\xE4\xBD\xA0", "你"},
       {"\xF0\x9F\x99\x82", "🙂"},
       {"\x80", kReplacement},
-      {"\xC0\x80", kReplacement + kReplacement},                                // overlong
+      {"\xC0\x80", kReplacement + kReplacement},  // overlong
       {"\xC3", kReplacement},
       {"\xC3(", kReplacement + "("},
-      {"\xE4\xBD", kReplacement},                                               // one for the part
-      {"\xE4\xBD" "a", kReplacement + "a"},
-      {"\xED\xA0\x80", kReplacement + kReplacement + kReplacement},             // a surrogate
-      {"\xE0\x9F\xBF", kReplacement + kReplacement + kReplacement},             // overlong
+      {"\xE4\xBD", kReplacement},  // one for the part
+      {"\xE4\xBD"
+       "a",
+       kReplacement + "a"},
+      {"\xED\xA0\x80", kReplacement + kReplacement + kReplacement},  // a surrogate
+      {"\xE0\x9F\xBF", kReplacement + kReplacement + kReplacement},  // overlong
       {"\xF0\x9F\x99", kReplacement},
-      {"\xF4\x90\x80\x80", kReplacement + kReplacement + kReplacement + kReplacement},  // past U+10FFFF
+      {"\xF4\x90\x80\x80",
+       kReplacement + kReplacement + kReplacement + kReplacement},  // past U+10FFFF
       {"\xF5\xFF", kReplacement + kReplacement},
       {"a\xF0\x9F\xC3\xA9", "a" + kReplacement + "é"},
   };
-  for (const auto& [bytes, text] : cases) EXPECT_EQ(whole(bytes), text) << testing::PrintToString(bytes);
+  for (const auto& [bytes, text] : cases)
+    EXPECT_EQ(whole(bytes), text) << testing::PrintToString(bytes);
 }
 
 TEST(Utf8, EverySplitGivesTheSameAndOnlyWholeCodePoints) {
@@ -49,8 +54,8 @@ TEST(Utf8, EverySplitGivesTheSameAndOnlyWholeCodePoints) {
     for (size_t second = first; second <= bytes.size(); ++second) {
       Utf8Stream stream;
       std::string joined;
-      for (const std::string& part : {bytes.substr(0, first), bytes.substr(first, second - first),
-                                      bytes.substr(second)}) {
+      for (const std::string& part :
+           {bytes.substr(0, first), bytes.substr(first, second - first), bytes.substr(second)}) {
         std::string out;
         stream.push(part, out);
         EXPECT_TRUE(is_valid_utf8(out)) << first << " " << second;

@@ -1,6 +1,6 @@
-// Rendered chat templates against transformers: two models' own templates and those written for this test, with
-// system messages, tools, several turns and odd inputs. A case that fails there must fail here, with its message
-// where the template raised one.
+// Rendered chat templates against transformers: two models' own templates and those written for
+// this test, with system messages, tools, several turns and odd inputs. A case that fails there
+// must fail here, with its message where the template raised one.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -50,8 +50,8 @@ ChatInput input_of(const Json& item) {
   return input;
 }
 
-// The two known differences, both in one line of one template: a printed tuple looks like a list here, and `~` writes
-// the texts of a list in double quotes. The rest of that line still counts.
+// The two known differences, both in one line of one template: a printed tuple looks like a list
+// here, and `~` writes the texts of a list in double quotes. The rest of that line still counts.
 std::string expected_text(const Json& item) {
   std::string text = item["expected"];
   const auto replace = [&](std::string_view theirs, std::string_view ours) {

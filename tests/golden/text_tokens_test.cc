@@ -1,5 +1,6 @@
-// Token ids of three real vocabularies against their references: llama.cpp for SmolLM2 and Gemma 3 (GGUF), the crate
-// tokenizers for Qwen3 (tokenizer.json). Also: decoding gives the text back, streamed or not, and loading is quick.
+// Token ids of three real vocabularies against their references: llama.cpp for SmolLM2 and Gemma 3
+// (GGUF), the crate tokenizers for Qwen3 (tokenizer.json). Also: decoding gives the text back,
+// streamed or not, and loading is quick.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -41,8 +42,8 @@ size_t expect_ids(const Tokenizer& tokenizer, const nlohmann::json& cases) {
   size_t wrong = 0;
   for (const nlohmann::json& item : cases) {
     const std::string text = item["text"];
-    const Result<std::vector<int32_t>> ids =
-        tokenizer.encode(text, {.add_special = item["add_special"], .parse_special = item["parse_special"]});
+    const Result<std::vector<int32_t>> ids = tokenizer.encode(
+        text, {.add_special = item["add_special"], .parse_special = item["parse_special"]});
     EXPECT_TRUE(ids) << ids.error().message;
     if (ids && *ids == item["ids"].get<std::vector<int32_t>>()) continue;
     if (++wrong <= 10) {
@@ -54,11 +55,13 @@ size_t expect_ids(const Tokenizer& tokenizer, const nlohmann::json& cases) {
   return cases.size();
 }
 
-// What was encoded comes back, streamed in one piece or id by id. Special tokens are kept where they were parsed.
+// What was encoded comes back, streamed in one piece or id by id. Special tokens are kept where
+// they were parsed.
 void expect_round_trip(const Tokenizer& tokenizer, const nlohmann::json& cases) {
   for (const nlohmann::json& item : cases) {
     const std::string text = item["text"];
-    const auto ids = tokenizer.encode(text, {.add_special = false, .parse_special = item["parse_special"]});
+    const auto ids =
+        tokenizer.encode(text, {.add_special = false, .parse_special = item["parse_special"]});
     ASSERT_TRUE(ids) << ids.error().message;
     const Result<std::string> back = tokenizer.decode(*ids, false);
     ASSERT_TRUE(back) << back.error().message;

@@ -1,11 +1,16 @@
-// The C interface of the static library ashlar_text (this folder's Rust crate): tokenizers and chat templates.
+// The C interface of the static library ashlar_text (this folder's Rust crate): tokenizers and chat
+// templates.
 //
 // Rules that hold for every function:
-//  - It returns an AshlarStatus. On anything but ASHLAR_OK, `error` holds a message and no other output is touched.
-//  - AshlarBytes are borrowed for the duration of the call. AshlarBuffer contents belong to the library: an output
-//    buffer must be empty ({0}) on entry and is released with ashlar_buffer_free, also after an error.
+//  - It returns an AshlarStatus. On anything but ASHLAR_OK, `error` holds a message and no other
+//  output is touched.
+//  - AshlarBytes are borrowed for the duration of the call. AshlarBuffer contents belong to the
+//  library: an output
+//    buffer must be empty ({0}) on entry and is released with ashlar_buffer_free, also after an
+//    error.
 //  - A panic inside the library becomes ASHLAR_INTERNAL; it never crosses into C++.
-//  - Handles are immutable after creation: const functions may run on any number of threads at once.
+//  - Handles are immutable after creation: const functions may run on any number of threads at
+//  once.
 // Callers are src/text/*.cc alone; everything else uses their C++ classes.
 #ifndef ASHLAR_TEXT_RUST_ASHLAR_TEXT_H_
 #define ASHLAR_TEXT_RUST_ASHLAR_TEXT_H_
@@ -46,26 +51,30 @@ struct AshlarTokenizer;
 struct AshlarVocabulary {
   const AshlarBytes* tokens;
   size_t token_count;
-  const int32_t* types;  // null, or token_count entries: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
-  const float* scores;   // token_count entries; required for model "llama"
+  const int32_t* types;       // null, or token_count entries: 1 normal, 2 unknown, 3 control, 4
+                              // user-defined, 5 unused, 6 byte
+  const float* scores;        // token_count entries; required for model "llama"
   const AshlarBytes* merges;  // "left right", best first; for model "gpt2"
   size_t merge_count;
-  AshlarBytes model;     // "gpt2" (byte-level BPE) or "llama" (SentencePiece BPE)
-  AshlarBytes pre;       // pre-tokenizer name of a "gpt2" vocabulary; empty means "default"
-  int32_t unknown_id;    // -1: none
-  bool ignore_merges;    // a pre-token that is itself a token is emitted without merging
-  bool add_space_prefix; // "llama": a space before the first text and after every special token
+  AshlarBytes model;      // "gpt2" (byte-level BPE) or "llama" (SentencePiece BPE)
+  AshlarBytes pre;        // pre-tokenizer name of a "gpt2" vocabulary; empty means "default"
+  int32_t unknown_id;     // -1: none
+  bool ignore_merges;     // a pre-token that is itself a token is emitted without merging
+  bool add_space_prefix;  // "llama": a space before the first text and after every special token
 };
 
-AshlarStatus ashlar_tokenizer_from_json(AshlarBytes json, AshlarTokenizer** out, AshlarBuffer* error);
-AshlarStatus ashlar_tokenizer_from_vocabulary(const AshlarVocabulary* vocabulary, AshlarTokenizer** out,
-                                              AshlarBuffer* error);
+AshlarStatus ashlar_tokenizer_from_json(AshlarBytes json, AshlarTokenizer** out,
+                                        AshlarBuffer* error);
+AshlarStatus ashlar_tokenizer_from_vocabulary(const AshlarVocabulary* vocabulary,
+                                              AshlarTokenizer** out, AshlarBuffer* error);
 void ashlar_tokenizer_free(AshlarTokenizer* tokenizer);
 
-// Ids of a UTF-8 text, as int32 in `ids` (ids->size is in bytes). add_special runs the post-processor of a
-// tokenizer.json; a vocabulary has none. parse_special: control tokens written in the text become their ids.
-AshlarStatus ashlar_tokenizer_encode(const AshlarTokenizer* tokenizer, AshlarBytes text, bool add_special,
-                                     bool parse_special, AshlarBuffer* ids, AshlarBuffer* error);
+// Ids of a UTF-8 text, as int32 in `ids` (ids->size is in bytes). add_special runs the
+// post-processor of a tokenizer.json; a vocabulary has none. parse_special: control tokens written
+// in the text become their ids.
+AshlarStatus ashlar_tokenizer_encode(const AshlarTokenizer* tokenizer, AshlarBytes text,
+                                     bool add_special, bool parse_special, AshlarBuffer* ids,
+                                     AshlarBuffer* error);
 
 // -1 when there is no such token.
 int32_t ashlar_tokenizer_token_to_id(const AshlarTokenizer* tokenizer, AshlarBytes token);
@@ -82,36 +91,41 @@ enum AshlarStrip : int32_t {
   ASHLAR_STRIP_TOKEN_SPACES = 2,  // every space at the start of the first token, and only there
 };
 
-// What every id decodes to: token i is bytes[offsets[i] .. offsets[i + 1]). `offsets` holds uint32, one more than
-// there are ids; `flags` holds one byte an id.
-AshlarStatus ashlar_tokenizer_table(const AshlarTokenizer* tokenizer, AshlarBuffer* bytes, AshlarBuffer* offsets,
-                                    AshlarBuffer* flags, AshlarStrip* strip, AshlarBuffer* error);
+// What every id decodes to: token i is bytes[offsets[i] .. offsets[i + 1]). `offsets` holds uint32,
+// one more than there are ids; `flags` holds one byte an id.
+AshlarStatus ashlar_tokenizer_table(const AshlarTokenizer* tokenizer, AshlarBuffer* bytes,
+                                    AshlarBuffer* offsets, AshlarBuffer* flags, AshlarStrip* strip,
+                                    AshlarBuffer* error);
 
-// Where a named pre-tokenizer of "gpt2" vocabularies cuts a text: `ends` holds the uint32 byte end of each fragment.
-// Encoding does this by itself; alone it is for looking at a vocabulary's splits and for testing them.
-AshlarStatus ashlar_pre_tokenize(AshlarBytes name, AshlarBytes text, AshlarBuffer* ends, AshlarBuffer* error);
+// Where a named pre-tokenizer of "gpt2" vocabularies cuts a text: `ends` holds the uint32 byte end
+// of each fragment. Encoding does this by itself; alone it is for looking at a vocabulary's splits
+// and for testing them.
+AshlarStatus ashlar_pre_tokenize(AshlarBytes name, AshlarBytes text, AshlarBuffer* ends,
+                                 AshlarBuffer* error);
 
 // ---- chat templates
 
 struct AshlarTemplate;
 
 struct AshlarTemplateInput {
-  AshlarBytes messages;      // JSON array of objects
-  AshlarBytes tools;         // JSON array, or empty: None
-  AshlarBytes bos_token;     // null data: not defined
+  AshlarBytes messages;   // JSON array of objects
+  AshlarBytes tools;      // JSON array, or empty: None
+  AshlarBytes bos_token;  // null data: not defined
   AshlarBytes eos_token;
-  AshlarBytes variables;     // JSON object of further variables, or empty; they win over the names above
+  AshlarBytes
+      variables;  // JSON object of further variables, or empty; they win over the names above
   bool add_generation_prompt;
-  const struct tm* now;      // what strftime_now formats; null makes its use an error
-  size_t output_limit;       // bytes a rendering may write
+  const struct tm* now;  // what strftime_now formats; null makes its use an error
+  size_t output_limit;   // bytes a rendering may write
 };
 
 // step_limit: instructions that one rendering may take.
 AshlarStatus ashlar_template_compile(AshlarBytes source, uint64_t step_limit, AshlarTemplate** out,
                                      AshlarBuffer* error);
 void ashlar_template_free(AshlarTemplate* compiled);
-AshlarStatus ashlar_template_render(const AshlarTemplate* compiled, const AshlarTemplateInput* input,
-                                    AshlarBuffer* text, AshlarBuffer* error);
+AshlarStatus ashlar_template_render(const AshlarTemplate* compiled,
+                                    const AshlarTemplateInput* input, AshlarBuffer* text,
+                                    AshlarBuffer* error);
 
 }  // extern "C"
 
