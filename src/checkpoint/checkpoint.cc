@@ -26,19 +26,20 @@ constexpr size_t kMaxTextBytes = 256 << 20;  // the largest tokenizer.json in us
 constexpr size_t kMaxNamesInMessage = 8;
 
 // The files of a folder whose name ends in .gguf, sorted.
-std::vector<std::string> gguf_files(const std::string& folder) {
+Result<std::vector<std::string>> gguf_files(const std::string& folder) {
   std::vector<std::string> out;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     if (it->path().extension() == ".gguf") out.push_back(it->path().string());
   }
+  if (error) return fail(ErrorCode::kIo, "cannot list {}: {}", folder, error.message());
   std::sort(out.begin(), out.end());
   return out;
 }
 
 Result<CheckpointContents> read_folder(const std::string& folder) {
   if (is_hf_folder(folder)) return read_hf_folder(folder);
-  const std::vector<std::string> files = gguf_files(folder);
+  ASHLAR_ASSIGN(const std::vector<std::string> files, gguf_files(folder));
   if (files.size() == 1) return read_gguf_checkpoint(files.front());
   if (files.size() > 1) {
     return fail(ErrorCode::kInvalidArgument, "{} holds {} GGUF files; name one of them, such as {}",
@@ -70,6 +71,8 @@ Result<CheckpointContents> read_contents(const std::string& path) {
 }  // namespace
 
 int64_t StoredTensor::elements() const {
+  // The other extents of an empty tensor may be so large that their product does not fit.
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 

@@ -236,6 +236,20 @@ TEST(Checkpoint, PlainNumbersAreAligned) {
   }
 }
 
+TEST(StoredTensor, Extents) {
+  StoredTensor tensor;
+  EXPECT_EQ(tensor.elements(), 1);
+  EXPECT_EQ(tensor.rows(), 1);
+  tensor.shape = {2, 3, 4};
+  EXPECT_EQ(tensor.elements(), 24);
+  EXPECT_EQ(tensor.rows(), 6);
+  EXPECT_EQ(tensor.columns(), 4);
+  EXPECT_EQ(tensor.row_bytes(), 16u);
+  tensor.shape = {INT64_MAX, INT64_MAX, 0};
+  EXPECT_EQ(tensor.elements(), 0);
+  EXPECT_EQ(tensor.rows(), 0);
+}
+
 TEST(MappedFile, ErrorsNamePathAndReason) {
   const TempDir dir;
   const std::string missing = (dir.path() / "none").string();

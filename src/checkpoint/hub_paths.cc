@@ -92,8 +92,12 @@ Result<std::string> resolve_model_path(const std::string& model_argument, const 
     return fail(ErrorCode::kInvalidArgument,
                 "no model given: name a folder, a .gguf file or a hub id such as org/name");
   }
-  std::error_code ignored;
-  if (fs::exists(model_argument, ignored)) return model_argument;
+  std::error_code error;
+  if (fs::exists(model_argument, error)) return model_argument;
+  // Something is there or may be, but the system does not let us look.
+  if (error == std::errc::permission_denied) {
+    return fail(ErrorCode::kIo, "cannot open {}: {}", model_argument, error.message());
+  }
   if (!is_hub_id(model_argument)) {
     return fail(ErrorCode::kNotFound, "model {}: no such file or folder",
                 quote_name(model_argument));
