@@ -30,7 +30,7 @@ void print_support() {
     fmt::print("| {} | {} |\n", family->title, types);
   }
   fmt::print("\n| Weights stored as | Runs on |\n|---|---|\n");
-  for (const WeightFormat* format : weight_formats()) fmt::print("| {} | cpu |\n", format->name());
+  for (const WeightFormat* format : weight_formats()) fmt::print("| {} | cpu |\n", format->storages());
 }
 
 }  // namespace

@@ -72,6 +72,8 @@ class WeightFormat {
  public:
   virtual ~WeightFormat() = default;
   virtual std::string name() const = 0;
+  // What files call the ways of storing that it reads, for the support table: "F16, Q4_K".
+  virtual std::string storages() const { return name(); }
   // Whether this format stores the tensors of this group; decides by type and shape.
   virtual bool recognizes(const TensorGroup& tensors) const = 0;
   // Fuses the parts into one weight, outputs in the order of the parts. Shapes that contradict the

@@ -78,6 +78,14 @@ const RowCodec* RowFormat::codec(StorageType type) const {
   return found == storages_.end() ? nullptr : found->codec;
 }
 
+std::string RowFormat::storages() const {
+  std::string out;
+  for (const RowStorage& storage : storages_) {
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", storage_name(storage.type));
+  }
+  return out;
+}
+
 bool RowFormat::recognizes(const TensorGroup& tensors) const {
   const StoredTensor* weight = tensors.find("weight");
   return weight != nullptr && codec(weight->type) != nullptr;

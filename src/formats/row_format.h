@@ -24,6 +24,7 @@ class RowFormat : public WeightFormat {
   explicit constexpr RowFormat(std::span<const RowStorage> storages) : storages_(storages) {}
 
   std::string name() const override { return "rows"; }
+  std::string storages() const override;
   bool recognizes(const TensorGroup& tensors) const override;
   Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts,
                                        Device& device) const override;
