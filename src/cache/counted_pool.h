@@ -1,9 +1,11 @@
-// CountedPool: numbered things of one kind (pages, slots) that are held by counting and return late.
+// CountedPool: numbered things of one kind (pages, slots) that are held by counting and return
+// late.
 //
-// A thing is free, held by one or more holders, or returning: nobody holds it any more, but a step that was submitted
-// before the last holder let go may still read or write it on the device. It becomes free when that step is completed.
-// The pool knows step numbers only as a rising count; it is a plain value (copy it to ask "what if") and does not know
-// what the things contain, except that their content may need to be cleared before the next use.
+// A thing is free, held by one or more holders, or returning: nobody holds it any more, but a step
+// that was submitted before the last holder let go may still read or write it on the device. It
+// becomes free when that step is completed. The pool knows step numbers only as a rising count; it
+// is a plain value (copy it to ask "what if") and does not know what the things contain, except
+// that their content may need to be cleared before the next use.
 #ifndef ASHLAR_CACHE_COUNTED_POOL_H_
 #define ASHLAR_CACHE_COUNTED_POOL_H_
 
@@ -25,13 +27,14 @@ class CountedPool {
   int32_t holders(int32_t id) const { return holders_[id]; }
   bool is_free(int32_t id) const;
 
-  // One free thing with one holder; the one that was freed last comes first. Nothing when none is free.
+  // One free thing with one holder; the one that was freed last comes first. Nothing when none is
+  // free.
   std::optional<int32_t> take();
   void hold(int32_t id);  // one more holder of something that is held
   void drop(int32_t id);  // one holder less; the last one sends it back
 
-  // Marks content that must not be seen again (not-a-number, for one). Whoever takes it next asks take_mark() once
-  // and, if true, has it cleared first.
+  // Marks content that must not be seen again (not-a-number, for one). Whoever takes it next asks
+  // take_mark() once and, if true, has it cleared first.
   void mark(int32_t id) { marked_[id] = true; }
   bool take_mark(int32_t id);
 

@@ -1,9 +1,11 @@
-// StateNeeds: what one sequence must keep between steps, declared by the blocks of a model when they are built.
+// StateNeeds: what one sequence must keep between steps, declared by the blocks of a model when
+// they are built.
 //
-// The cache sizes its pools from the sum, so the scheduler never asks which model runs. Three kinds exist: keys and
-// values that grow with the sequence (PagedState), the same with a sliding window, and recurrent state that is kept only
-// at absolute multiples of C positions plus a tail of at most C positions that is kept like keys and values
-// (ChunkState). Sizes are bytes; nothing here knows what the bytes mean.
+// The cache sizes its pools from the sum, so the scheduler never asks which model runs. Three kinds
+// exist: keys and values that grow with the sequence (PagedState), the same with a sliding window,
+// and recurrent state that is kept only at absolute multiples of C positions plus a tail of at most
+// C positions that is kept like keys and values (ChunkState). Sizes are bytes; nothing here knows
+// what the bytes mean.
 #ifndef ASHLAR_CACHE_STATE_NEEDS_H_
 #define ASHLAR_CACHE_STATE_NEEDS_H_
 
@@ -12,8 +14,8 @@
 
 namespace ashlar {
 
-// Positions in a page, the same for every model. A multiple of the chunk length of recurrent layers (32), so that a page
-// edge is always a chunk boundary.
+// Positions in a page, the same for every model. A multiple of the chunk length of recurrent layers
+// (32), so that a page edge is always a chunk boundary.
 constexpr int64_t kPagePositions = 32;
 
 struct PagedState {

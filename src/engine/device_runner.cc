@@ -94,12 +94,20 @@ void DeviceRunner::forward(const StepPlan& plan) {
   for (const PageCopy& copy : plan.page_copies) copy_page(copy.from, copy.to);
   for (PageId page : plan.page_clears) clear_page(page);
   const StepViews views = buffers_.fill(plan, plan.step % depth_);
-  Step step{*stream_,         *workspace_,        views.tokens,
-            views.positions,  views.row_sequence, views.sequence_starts,
-            views.page_table, views.slots,        views.output_rows,
-            pages_,           nullptr};
+  Step step{*stream_,
+            *workspace_,
+            views.tokens,
+            views.positions,
+            views.row_sequence,
+            views.sequence_starts,
+            views.page_table,
+            views.slots,
+            views.output_rows,
+            pages_,
+            nullptr};
   const Workspace::Scope scope(*workspace_);
-  model_.forward(step, logits_.view(DType::kF32, {plan.output_row_count(), model_.info().vocabulary}));
+  model_.forward(step,
+                 logits_.view(DType::kF32, {plan.output_row_count(), model_.info().vocabulary}));
 }
 
 void DeviceRunner::sample(const StepPlan& plan, const StepMasks& masks) {
@@ -120,7 +128,8 @@ void DeviceRunner::sample(const StepPlan& plan, const StepMasks& masks) {
       buffers_.lengths().as<int32_t>()[r.slot] += static_cast<int32_t>(r.count);
       continue;
     }
-    work.push_back({&r, output_row, r.late ? masks.mask(mask_index++) : std::span<const uint32_t>()});
+    work.push_back(
+        {&r, output_row, r.late ? masks.mask(mask_index++) : std::span<const uint32_t>()});
     output_row += r.output_rows();
   }
   finished.result.rows.resize(work.size());

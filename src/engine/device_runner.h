@@ -1,8 +1,8 @@
-// DeviceRunner: the Runner of a model on one device. Owns the KV pages, the step buffers, the logits and the workspace, all
-// allocated at creation and none after.
+// DeviceRunner: the Runner of a model on one device. Owns the KV pages, the step buffers, the
+// logits and the workspace, all allocated at creation and none after.
 //
-// On the CPU the device works inside the calls, so two steps in flight cost and gain nothing there; they are run all the
-// same, because tokens and lengths then take the path that they take on a GPU.
+// On the CPU the device works inside the calls, so two steps in flight cost and gain nothing there;
+// they are run all the same, because tokens and lengths then take the path that they take on a GPU.
 #ifndef ASHLAR_ENGINE_DEVICE_RUNNER_H_
 #define ASHLAR_ENGINE_DEVICE_RUNNER_H_
 
@@ -23,7 +23,7 @@ namespace ashlar {
 
 struct RunnerOptions {
   int64_t pages = 0;
-  int64_t slots = 1;         // sequences that run at once
+  int64_t slots = 1;  // sequences that run at once
   int64_t step_rows = 1;
   int64_t max_context = 0;
   int64_t depth = 1;

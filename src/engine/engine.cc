@@ -15,7 +15,8 @@ constexpr int64_t kMaxChoices = 128;
 Status check_tokens(std::span<const int32_t> tokens, int64_t below, std::string_view field) {
   for (int32_t token : tokens) {
     if (token < 0 || token >= below) {
-      return fail(ErrorCode::kInvalidArgument, "{}: there is no token {}; ids are below {}", field, token, below);
+      return fail(ErrorCode::kInvalidArgument, "{}: there is no token {}; ids are below {}", field,
+                  token, below);
     }
   }
   return {};
@@ -23,7 +24,8 @@ Status check_tokens(std::span<const int32_t> tokens, int64_t below, std::string_
 
 Status check_range(int64_t value, int64_t low, int64_t high, std::string_view field) {
   if (value >= low && value <= high) return {};
-  return fail(ErrorCode::kInvalidArgument, "{}: {} is out of range, {} to {}", field, value, low, high);
+  return fail(ErrorCode::kInvalidArgument, "{}: {} is out of range, {} to {}", field, value, low,
+              high);
 }
 
 Status check_options(const EngineOptions& options, int64_t drafts) {
@@ -31,13 +33,14 @@ Status check_options(const EngineOptions& options, int64_t drafts) {
   const OptionFields fields = copy.fields();
   for (const OptionField& field : fields.list()) {
     const int64_t value = *std::get<int64_t*>(field.target);
-    ASHLAR_TRY(check_range(value, static_cast<int64_t>(*field.low), static_cast<int64_t>(*field.high), field.name));
+    ASHLAR_TRY(check_range(value, static_cast<int64_t>(*field.low),
+                           static_cast<int64_t>(*field.high), field.name));
   }
   const int64_t least = options.max_sequences * (1 + drafts);
   if (options.step_rows < least) {
     return fail(ErrorCode::kInvalidArgument,
-                "step_rows: {} is too few for max_sequences {} with {} drafts; at least {}", options.step_rows,
-                options.max_sequences, drafts, least);
+                "step_rows: {} is too few for max_sequences {} with {} drafts; at least {}",
+                options.step_rows, options.max_sequences, drafts, least);
   }
   return {};
 }
@@ -47,12 +50,17 @@ Status check_options(const EngineOptions& options, int64_t drafts) {
 OptionFields EngineOptions::fields() {
   constexpr double kMany = 1e12;
   OptionFields f;
-  f.add("max_context", max_context, "positions that a sequence may have; 0: what the model was made for").range(0, kMany);
-  f.add("kv_positions", kv_positions, "positions that all sequences may have together; 0: from the memory")
+  f.add("max_context", max_context,
+        "positions that a sequence may have; 0: what the model was made for")
+      .range(0, kMany);
+  f.add("kv_positions", kv_positions,
+        "positions that all sequences may have together; 0: from the memory")
       .range(0, kMany);
   f.add("max_sequences", max_sequences, "sequences that run at once").range(1, 4096);
-  f.add("step_rows", step_rows, "rows of a step; a longer prompt is computed in several steps").range(1, 65536);
-  f.add("max_waiting", max_waiting, "answers that may wait for their turn; more are refused").range(1, 1e6);
+  f.add("step_rows", step_rows, "rows of a step; a longer prompt is computed in several steps")
+      .range(1, 65536);
+  f.add("max_waiting", max_waiting, "answers that may wait for their turn; more are refused")
+      .range(1, 1e6);
   f.add("depth", depth, "steps in flight; 2 plans a step while the one before runs").range(1, 2);
   return f;
 }
@@ -61,7 +69,8 @@ Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, EngineText text,
-                                               const EngineOptions& options, Speculator* speculator) {
+                                               const EngineOptions& options,
+                                               Speculator* speculator) {
   const int64_t drafts = speculator != nullptr ? speculator->drafts() : 0;
   ASHLAR_TRY(check_options(options, drafts));
   MemoryFacts facts;
@@ -100,11 +109,12 @@ Status Engine::State::validate(const Request& request) const {
   ASHLAR_TRY(request.sampling.validate(decodable));
   ASHLAR_TRY(check_range(request.choices, 1, kMaxChoices, "n"));
   ASHLAR_TRY(check_range(request.max_tokens, 0, int64_t{1} << 40, "max_tokens"));
-  ASHLAR_TRY(check_range(request.min_tokens, 0, request.max_tokens > 0 ? request.max_tokens : options.max_context,
+  ASHLAR_TRY(check_range(request.min_tokens, 0,
+                         request.max_tokens > 0 ? request.max_tokens : options.max_context,
                          "min_tokens"));
   if (scheduler.waiting_count() + request.choices > options.max_waiting) {
-    return fail(ErrorCode::kUnavailable, "{} answers wait already; max_waiting is {}", scheduler.waiting_count(),
-                options.max_waiting);
+    return fail(ErrorCode::kUnavailable, "{} answers wait already; max_waiting is {}",
+                scheduler.waiting_count(), options.max_waiting);
   }
   return {};
 }
@@ -135,8 +145,9 @@ Result<RequestId> Engine::submit(Request request) {
     if (spec.late) choices[i].constraint = request.constraint();
   }
   EngineRequest record;
-  record.seed = request.sampling.seed ? *request.sampling.seed
-                                      : static_cast<int64_t>((uint64_t{s.random()} << 32 | s.random()) >> 11);
+  record.seed = request.sampling.seed
+                    ? *request.sampling.seed
+                    : static_cast<int64_t>((uint64_t{s.random()} << 32 | s.random()) >> 11);
   record.end_tokens = spec.stop.end_tokens;
   record.open_choices = request.choices;
   record.first = s.scheduler.add(spec, request.choices);

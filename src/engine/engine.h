@@ -1,9 +1,10 @@
-// Engine: the façade. It owns requests, pages and slots, and turns submitted requests into events by planning steps and
-// handing them to a Runner.
+// Engine: the façade. It owns requests, pages and slots, and turns submitted requests into events
+// by planning steps and handing them to a Runner.
 //
-// Synchronous: submit() enqueues, step() plans, runs and reconciles on the calling thread, and events come out of the
-// request's on_event. The same step() is what an engine thread will loop over: with depth 2 it plans and launches a step
-// before it reconciles the one before, so all that concurrency needs is already in the order of calls. One thread.
+// Synchronous: submit() enqueues, step() plans, runs and reconciles on the calling thread, and
+// events come out of the request's on_event. The same step() is what an engine thread will loop
+// over: with depth 2 it plans and launches a step before it reconciles the one before, so all that
+// concurrency needs is already in the order of calls. One thread.
 #ifndef ASHLAR_ENGINE_ENGINE_H_
 #define ASHLAR_ENGINE_ENGINE_H_
 
@@ -24,12 +25,13 @@ class Speculator;
 class Tokenizer;
 
 struct EngineOptions {
-  int64_t max_context = 0;    // positions a sequence may have; 0: what the model was made for
-  int64_t kv_positions = 0;   // positions that the pages of all sequences hold; 0: from memory and context
+  int64_t max_context = 0;  // positions a sequence may have; 0: what the model was made for
+  int64_t kv_positions =
+      0;  // positions that the pages of all sequences hold; 0: from memory and context
   int64_t max_sequences = 16;  // sequences that run at once
-  int64_t step_rows = 512;    // rows a step may have; a longer prompt is computed in several steps
+  int64_t step_rows = 512;     // rows a step may have; a longer prompt is computed in several steps
   int64_t max_waiting = 1024;  // requests that may wait; more are refused
-  int64_t depth = 2;          // steps in flight: 1 or 2
+  int64_t depth = 2;           // steps in flight: 1 or 2
 
   OptionFields fields();
 };
@@ -40,17 +42,18 @@ struct EngineStats {
   int64_t running = 0;
   int64_t waiting = 0;
   int64_t steps = 0;
-  int64_t prompt_rows = 0;    // prompt positions computed
-  int64_t decode_rows = 0;    // rows that continued an answer
+  int64_t prompt_rows = 0;  // prompt positions computed
+  int64_t decode_rows = 0;  // rows that continued an answer
   int64_t preemptions = 0;
   int64_t discarded_rows = 0;  // computed for a sequence that had stopped meanwhile
-  int64_t finished = 0;       // choices, whatever the reason
+  int64_t finished = 0;        // choices, whatever the reason
   int64_t kv_bytes = 0;
   int64_t workspace_bytes = 0;
   int64_t workspace_peak_bytes = 0;
 };
 
-// What the engine needs to know about the text side; without a tokenizer there is no text and no stop string.
+// What the engine needs to know about the text side; without a tokenizer there is no text and no
+// stop string.
 struct EngineText {
   const Tokenizer* tokenizer = nullptr;
   std::vector<int32_t> end_tokens;  // ids that end generation
@@ -58,26 +61,30 @@ struct EngineText {
 
 class Engine {
  public:
-  // Allocates everything the engine will ever need on the device. model, device, tokenizer and speculator must outlive it.
+  // Allocates everything the engine will ever need on the device. model, device, tokenizer and
+  // speculator must outlive it.
   static Result<std::unique_ptr<Engine>> create(Model& model, Device& device, EngineText text,
                                                 const EngineOptions& options,
                                                 Speculator* speculator = nullptr);
   ~Engine();
 
-  // Checks the request and enqueues it. Refused at once: values out of range, a prompt longer than the context, a
-  // request whose worst case cannot fit in the pages, a full queue.
+  // Checks the request and enqueues it. Refused at once: values out of range, a prompt longer than
+  // the context, a request whose worst case cannot fit in the pages, a full queue.
   Result<RequestId> submit(Request request);
 
-  // Ends all choices of a request with kCancelled at the next step(). An unknown or finished id is ignored.
+  // Ends all choices of a request with kCancelled at the next step(). An unknown or finished id is
+  // ignored.
   void cancel(RequestId id);
 
-  // One round: plan and launch up to the depth, reconcile the oldest step. False when nothing was left to do. An error
-  // means that the device failed: every request has been told, and the engine takes no more.
+  // One round: plan and launch up to the depth, reconcile the oldest step. False when nothing was
+  // left to do. An error means that the device failed: every request has been told, and the engine
+  // takes no more.
   Result<bool> step();
   Status run_until_idle();
 
   EngineStats stats() const;
-  // Tells the observer (or nullptr) of every operation from now on; it must outlive the engine or be taken back.
+  // Tells the observer (or nullptr) of every operation from now on; it must outlive the engine or
+  // be taken back.
   void observe(StreamObserver* observer);
   const EngineOptions& options() const;  // the effective ones, nothing left at 0
 

@@ -1,5 +1,5 @@
-// Engine::State: what the façade keeps beside the scheduler: the wish, the text and the constraint of each choice.
-// Private to the engine's own files.
+// Engine::State: what the façade keeps beside the scheduler: the wish, the text and the constraint
+// of each choice. Private to the engine's own files.
 #ifndef ASHLAR_ENGINE_ENGINE_STATE_H_
 #define ASHLAR_ENGINE_ENGINE_STATE_H_
 
@@ -29,8 +29,8 @@ struct EngineChoice {
 struct EngineRequest {
   Request wish;
   int64_t seed = 0;
-  std::vector<int32_t> end_tokens;     // of the model and the request
-  SequenceId first = 0;                // choices have the ids first, first + 1, ...
+  std::vector<int32_t> end_tokens;  // of the model and the request
+  SequenceId first = 0;             // choices have the ids first, first + 1, ...
   int64_t open_choices = 0;
 };
 
@@ -40,9 +40,9 @@ struct Engine::State {
 
   Status validate(const Request& request) const;
   void apply_cancels();
-  void launch();                         // plans and launches up to the depth
+  void launch();  // plans and launches up to the depth
   void set_slots(const StepPlan& plan);
-  void try_sample();                     // launches the sample part unless its masks wait for tokens in flight
+  void try_sample();  // launches the sample part unless its masks wait for tokens in flight
   StepMasks make_masks(const StepPlan& plan);
   Status reconcile();
   void deliver(const Outcome& outcome, const SequenceResult& result);
@@ -60,12 +60,12 @@ struct Engine::State {
   std::map<RequestId, EngineRequest> requests;
   std::map<SequenceId, EngineChoice> choices;
   std::vector<RequestId> cancels;
-  std::deque<StepPlan> unsampled;         // forward part launched, sample part not: at most one
+  std::deque<StepPlan> unsampled;  // forward part launched, sample part not: at most one
   std::random_device random;
   RequestId next_request = 0;
   int64_t drafts = 0;
   int64_t finished = 0;
-  Error failure;                          // of the device; with it nothing runs any more
+  Error failure;  // of the device; with it nothing runs any more
   bool failed = false;
 };
 

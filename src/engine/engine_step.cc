@@ -1,4 +1,5 @@
-// One round of the engine: cancels, launching of steps, masks that come late, and what becomes of results.
+// One round of the engine: cancels, launching of steps, masks that come late, and what becomes of
+// results.
 #include <algorithm>
 
 #include "base/check.h"
@@ -30,7 +31,8 @@ void Engine::State::launch() {
     unsampled.push_back(std::move(plan));
     try_sample();
   }
-  // Whatever waits can run once everything in flight is known; otherwise the scheduler has made a mistake.
+  // Whatever waits can run once everything in flight is known; otherwise the scheduler has made a
+  // mistake.
   CHECK(scheduler.in_flight() > 0 || scheduler.idle());
 }
 
@@ -53,7 +55,8 @@ void Engine::State::set_slots(const StepPlan& plan) {
   }
 }
 
-// Launches the sample part of the step whose forward part runs, unless a mask in it needs a token in flight.
+// Launches the sample part of the step whose forward part runs, unless a mask in it needs a token
+// in flight.
 void Engine::State::try_sample() {
   if (unsampled.empty()) return;
   const StepPlan& plan = unsampled.front();
@@ -86,7 +89,8 @@ StepMasks Engine::State::make_masks(const StepPlan& plan) {
 }
 
 Status Engine::State::reconcile() {
-  // A step that waits for masks gets them after the step before it, so the oldest one always has its sample part.
+  // A step that waits for masks gets them after the step before it, so the oldest one always has
+  // its sample part.
   CHECK(scheduler.in_flight() > static_cast<int64_t>(unsampled.size()));
   ASHLAR_ASSIGN(const StepResult result, runner->wait());
   const std::vector<Outcome> outcomes = scheduler.reconcile(result);
@@ -105,7 +109,8 @@ RequestEvent Engine::State::event_of(const EngineChoice& choice) const {
   event.request = choice.request;
   event.choice = choice.choice;
   event.seed = request.seed;
-  event.usage = {static_cast<int64_t>(request.wish.prompt.size()), choice.cached_tokens, choice.output_tokens};
+  event.usage = {static_cast<int64_t>(request.wish.prompt.size()), choice.cached_tokens,
+                 choice.output_tokens};
   return event;
 }
 

@@ -1,5 +1,6 @@
-// The engine on a toy model whose tokens change with any mistake of the bookkeeping: alone, in a crowd, in chunks,
-// preempted, one and two steps in flight, with and without drafts, the answers are the same bit for bit.
+// The engine on a toy model whose tokens change with any mistake of the bookkeeping: alone, in a
+// crowd, in chunks, preempted, one and two steps in flight, with and without drafts, the answers
+// are the same bit for bit.
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ using Answers = std::map<std::pair<int64_t, int64_t>, Answer>;  // by (index of 
 
 std::vector<int32_t> prompt_of(int64_t length, int32_t salt) {
   std::vector<int32_t> prompt;
-  for (int64_t i = 0; i < length; ++i) prompt.push_back(static_cast<int32_t>((i * 7 + salt * 13 + i * i) % 70));
+  for (int64_t i = 0; i < length; ++i)
+    prompt.push_back(static_cast<int32_t>((i * 7 + salt * 13 + i * i) % 70));
   return prompt;
 }
 
@@ -54,7 +56,8 @@ std::vector<Request> wishes() {
   return list;
 }
 
-// Drafts the token that followed the same token at the same position in an earlier run, and sometimes a wrong one.
+// Drafts the token that followed the same token at the same position in an earlier run, and
+// sometimes a wrong one.
 class ReplaySpeculator : public Speculator {
  public:
   explicit ReplaySpeculator(const Answers& answers, const std::vector<Request>& requests) {
@@ -66,7 +69,8 @@ class ReplaySpeculator : public Speculator {
     }
   }
   int64_t drafts() const override { return 3; }
-  void propose(Stream&, TensorView slots, TensorView feed, TensorView lengths, TensorView drafts) override {
+  void propose(Stream&, TensorView slots, TensorView feed, TensorView lengths,
+               TensorView drafts) override {
     for (int64_t i = 0; i < slots.dim(0); ++i) {
       const int32_t slot = slots.as<int32_t>()[i];
       int64_t position = lengths.as<int32_t>()[slot];
@@ -132,7 +136,8 @@ void expect_equal(const Answers& got, const Answers& wanted, std::string_view wh
   ASSERT_EQ(got.size(), wanted.size()) << what;
   for (const auto& [key, answer] : wanted) {
     const Answer& other = got.at(key);
-    EXPECT_EQ(other.tokens, answer.tokens) << what << ": request " << key.first << " choice " << key.second;
+    EXPECT_EQ(other.tokens, answer.tokens)
+        << what << ": request " << key.first << " choice " << key.second;
     EXPECT_EQ(other.finish, answer.finish) << what;
   }
 }
@@ -163,24 +168,30 @@ TEST(Engine, AnswersAreWhatTheyShouldBe) {
     }
   }
   EXPECT_TRUE(ended) << "no answer ended by a token: the rule is untested";
-  EXPECT_NE(answers.at({1, 0}).tokens, answers.at({1, 1}).tokens) << "choices draw different numbers";
+  EXPECT_NE(answers.at({1, 0}).tokens, answers.at({1, 1}).tokens)
+      << "choices draw different numbers";
 }
 
 TEST(Engine, CrowdsChunksAndDepthsChangeNoBit) {
   const Answers wanted = alone();
   expect_equal(run({options_of(1, 1, 4096, 1), nullptr, false}, wishes()), wanted, "rows of 1");
-  expect_equal(run({options_of(1, 7, 4096, 2), nullptr, false}, wishes()), wanted, "chunks of 7, depth 2");
+  expect_equal(run({options_of(1, 7, 4096, 2), nullptr, false}, wishes()), wanted,
+               "chunks of 7, depth 2");
   expect_equal(run({options_of(16, 512, 4096, 1), nullptr, true}, wishes()), wanted, "crowd");
-  expect_equal(run({options_of(16, 512, 4096, 2), nullptr, true}, wishes()), wanted, "crowd, depth 2");
-  expect_equal(run({options_of(5, 7, 4096, 1), nullptr, true}, wishes()), wanted, "5 at once, 7 rows");
-  expect_equal(run({options_of(5, 64, 4096, 2), nullptr, true}, wishes()), wanted, "5 at once, 64 rows, depth 2");
+  expect_equal(run({options_of(16, 512, 4096, 2), nullptr, true}, wishes()), wanted,
+               "crowd, depth 2");
+  expect_equal(run({options_of(5, 7, 4096, 1), nullptr, true}, wishes()), wanted,
+               "5 at once, 7 rows");
+  expect_equal(run({options_of(5, 64, 4096, 2), nullptr, true}, wishes()), wanted,
+               "5 at once, 64 rows, depth 2");
 }
 
 TEST(Engine, PreemptionChangesNoBit) {
   const Answers wanted = alone();
   for (int64_t depth : {1, 2}) {
     EngineStats stats;
-    expect_equal(run({options_of(8, 64, 320, depth), nullptr, true}, wishes(), &stats), wanted, "tight");
+    expect_equal(run({options_of(8, 64, 320, depth), nullptr, true}, wishes(), &stats), wanted,
+                 "tight");
     EXPECT_GT(stats.preemptions, 0) << "the pages were not tight";
   }
 }
@@ -193,11 +204,13 @@ TEST(Engine, DraftsChangeNoBitAndSaveSteps) {
   for (int64_t depth : {1, 2}) {
     for (int64_t positions : {4096, 320}) {
       ReplaySpeculator speculator(wanted, wishes());
-      expect_equal(run({options_of(8, 64, positions, depth), &speculator, true}, wishes()), wanted, "drafts");
+      expect_equal(run({options_of(8, 64, positions, depth), &speculator, true}, wishes()), wanted,
+                   "drafts");
     }
   }
   ReplaySpeculator speculator(wanted, wishes());
-  expect_equal(run({options_of(1, 512, 4096, 1), &speculator, false}, wishes(), &drafted), wanted, "alone");
+  expect_equal(run({options_of(1, 512, 4096, 1), &speculator, false}, wishes(), &drafted), wanted,
+               "alone");
   EXPECT_LT(drafted.steps, plain.steps * 6 / 10) << "hardly a draft was accepted";
 }
 
@@ -298,19 +311,25 @@ TEST(Engine, RefusesByName) {
   EXPECT_EQ(refusal([](Request& r) { r.prompt.clear(); }), "the prompt is empty");
   EXPECT_EQ(refusal([](Request& r) { r.prompt = prompt_of(128, 0); }),
             "the prompt has 128 tokens, but the context holds 128, the answer included");
-  EXPECT_EQ(refusal([](Request& r) { r.prompt[3] = 80; }), "prompt: there is no token 80; ids are below 80");
+  EXPECT_EQ(refusal([](Request& r) { r.prompt[3] = 80; }),
+            "prompt: there is no token 80; ids are below 80");
   EXPECT_EQ(refusal([](Request& r) { r.stop_tokens = {73}; }),
             "stop_tokens: there is no token 73; ids are below 73");
   EXPECT_EQ(refusal([](Request& r) { r.sampling.temperature = -1; }),
             "temperature: -1 is out of range, 0 to 100");
-  EXPECT_EQ(refusal([](Request& r) { r.sampling.top_p = 1.5; }), "top_p: 1.5 is out of range, 0 to 1");
-  EXPECT_EQ(refusal([](Request& r) { r.sampling.logprobs = -1; }), "logprobs: -1 is out of range, 0 to 100");
+  EXPECT_EQ(refusal([](Request& r) { r.sampling.top_p = 1.5; }),
+            "top_p: 1.5 is out of range, 0 to 1");
+  EXPECT_EQ(refusal([](Request& r) { r.sampling.logprobs = -1; }),
+            "logprobs: -1 is out of range, 0 to 100");
   EXPECT_EQ(refusal([](Request& r) { r.sampling.logit_bias = {{90, 1}}; }),
             "logit_bias: there is no token 90; ids are below 73");
   EXPECT_EQ(refusal([](Request& r) { r.choices = 0; }), "n: 0 is out of range, 1 to 128");
-  EXPECT_EQ(refusal([](Request& r) { r.max_tokens = -1; }), "max_tokens: -1 is out of range, 0 to 1099511627776");
-  EXPECT_EQ(refusal([](Request& r) { r.max_tokens = 5, r.min_tokens = 6; }), "min_tokens: 6 is out of range, 0 to 5");
-  EXPECT_EQ(refusal([](Request& r) { r.stop = {"x"}; }), "stop: stop strings need a tokenizer, and there is none");
+  EXPECT_EQ(refusal([](Request& r) { r.max_tokens = -1; }),
+            "max_tokens: -1 is out of range, 0 to 1099511627776");
+  EXPECT_EQ(refusal([](Request& r) { r.max_tokens = 5, r.min_tokens = 6; }),
+            "min_tokens: 6 is out of range, 0 to 5");
+  EXPECT_EQ(refusal([](Request& r) { r.stop = {"x"}; }),
+            "stop: stop strings need a tokenizer, and there is none");
   EXPECT_EQ(refusal([](Request& r) { r.choices = 4; }), "0 answers wait already; max_waiting is 3");
   EXPECT_EQ((*engine)->stats().waiting, 0);
 
@@ -354,7 +373,8 @@ TEST(Engine, ARandomSeedIsReportedAndRepeats) {
   EXPECT_EQ(again.seed, first.seed);
 }
 
-// Allows a token only if it differs in parity from the one before: a mask that needs the token before.
+// Allows a token only if it differs in parity from the one before: a mask that needs the token
+// before.
 class AlternatingConstraint : public TokenConstraint {
  public:
   Status allowed(std::span<uint32_t> bits) override {
@@ -387,7 +407,8 @@ TEST(Engine, MasksThatComeLateHoldAtBothDepths) {
       continue;
     }
     differs = differs || a.tokens != free.at(key).tokens;
-    for (size_t i = 0; i < a.tokens.size(); ++i) EXPECT_EQ(a.tokens[i].token % 2, i % 2 == 0 ? 1 : 0);
+    for (size_t i = 0; i < a.tokens.size(); ++i)
+      EXPECT_EQ(a.tokens[i].token % 2, i % 2 == 0 ? 1 : 0);
   }
   EXPECT_TRUE(differs) << "the masks forbade nothing";
 }

@@ -13,26 +13,29 @@ namespace ashlar {
 Result<EngineOptions> plan_memory(const EngineOptions& options, const MemoryFacts& facts) {
   EngineOptions plan = options;
   if (plan.max_context > facts.model_context) {
-    return fail(ErrorCode::kInvalidArgument, "max_context: {} is more than the {} positions of the model",
-                plan.max_context, facts.model_context);
+    return fail(ErrorCode::kInvalidArgument,
+                "max_context: {} is more than the {} positions of the model", plan.max_context,
+                facts.model_context);
   }
   if (plan.max_context == 0) plan.max_context = facts.model_context;
-  const int64_t affordable = facts.bytes_per_position > 0
-                                 ? facts.budget_bytes / facts.bytes_per_position / kPagePositions * kPagePositions
-                                 : plan.max_context * plan.max_sequences;
+  const int64_t affordable =
+      facts.bytes_per_position > 0
+          ? facts.budget_bytes / facts.bytes_per_position / kPagePositions * kPagePositions
+          : plan.max_context * plan.max_sequences;
   if (plan.kv_positions == 0) {
     const int64_t wanted = round_up(plan.max_context, kPagePositions) * plan.max_sequences;
     plan.kv_positions = std::min(wanted, affordable);
     if (plan.kv_positions < plan.max_context && options.max_context != 0) {
       return fail(ErrorCode::kResourceExhausted,
-                  "a context of {} positions needs {} MB of KV, but only {} MB may be used; lower max_context "
+                  "a context of {} positions needs {} MB of KV, but only {} MB may be used; lower "
+                  "max_context "
                   "or set kv_positions",
                   plan.max_context, plan.max_context * facts.bytes_per_position / 1000000,
                   facts.budget_bytes / 1000000);
     }
   } else if (plan.kv_positions < plan.max_context && options.max_context != 0) {
-    return fail(ErrorCode::kInvalidArgument, "kv_positions: {} is less than max_context {}", plan.kv_positions,
-                plan.max_context);
+    return fail(ErrorCode::kInvalidArgument, "kv_positions: {} is less than max_context {}",
+                plan.kv_positions, plan.max_context);
   }
   plan.kv_positions = round_up(plan.kv_positions, kPagePositions);
   if (plan.kv_positions < kPagePositions) {

@@ -1,6 +1,7 @@
 // MemoryPlan: how many positions and pages an engine gets, worked out before anything is allocated.
 //
-// Numbers that the options leave at 0 are derived; numbers they give are honoured or refused with the one to change.
+// Numbers that the options leave at 0 are derived; numbers they give are honoured or refused with
+// the one to change.
 #ifndef ASHLAR_ENGINE_MEMORY_PLAN_H_
 #define ASHLAR_ENGINE_MEMORY_PLAN_H_
 
@@ -18,10 +19,12 @@ struct MemoryFacts {
   int64_t budget_bytes = 0;        // that KV may take when nothing else is asked for
 };
 
-// The options with max_context and kv_positions filled in, kv_positions a multiple of the page size.
+// The options with max_context and kv_positions filled in, kv_positions a multiple of the page
+// size.
 Result<EngineOptions> plan_memory(const EngineOptions& options, const MemoryFacts& facts);
 
-// A third of the machine's memory: the default budget of KV on the CPU, where pages take memory only once used.
+// A third of the machine's memory: the default budget of KV on the CPU, where pages take memory
+// only once used.
 int64_t default_kv_budget_bytes();
 
 }  // namespace ashlar

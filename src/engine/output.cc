@@ -3,16 +3,19 @@
 
 namespace ashlar {
 
-Result<OutputText> OutputText::create(const Tokenizer* tokenizer, const std::vector<std::string>& stops) {
+Result<OutputText> OutputText::create(const Tokenizer* tokenizer,
+                                      const std::vector<std::string>& stops) {
   OutputText result;
   if (tokenizer == nullptr) {
     if (!stops.empty()) {
-      return fail(ErrorCode::kInvalidArgument, "stop: stop strings need a tokenizer, and there is none");
+      return fail(ErrorCode::kInvalidArgument,
+                  "stop: stop strings need a tokenizer, and there is none");
     }
     return result;
   }
   // The ids continue a prompt, so a first word keeps its space.
-  result.detokenizer_.emplace(*tokenizer, DetokenizeOptions{.skip_special = true, .at_start = false});
+  result.detokenizer_.emplace(*tokenizer,
+                              DetokenizeOptions{.skip_special = true, .at_start = false});
   ASHLAR_ASSIGN(StopMatcher matcher, StopMatcher::create(stops));
   result.matcher_.emplace(std::move(matcher));
   result.stops_ = stops;

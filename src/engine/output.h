@@ -1,7 +1,8 @@
-// OutputText: the text of one choice, made from its tokens: whole code points, no stop string, nothing lost.
+// OutputText: the text of one choice, made from its tokens: whole code points, no stop string,
+// nothing lost.
 //
-// It sees tokens only and may therefore live on whichever thread handles output; what it decides (a stop string) does not
-// depend on how tokens were grouped. Without a tokenizer it makes no text.
+// It sees tokens only and may therefore live on whichever thread handles output; what it decides (a
+// stop string) does not depend on how tokens were grouped. Without a tokenizer it makes no text.
 #ifndef ASHLAR_ENGINE_OUTPUT_H_
 #define ASHLAR_ENGINE_OUTPUT_H_
 
@@ -19,9 +20,11 @@ namespace ashlar {
 class OutputText {
  public:
   // tokenizer may be null, then stops must be empty.
-  static Result<OutputText> create(const Tokenizer* tokenizer, const std::vector<std::string>& stops);
+  static Result<OutputText> create(const Tokenizer* tokenizer,
+                                   const std::vector<std::string>& stops);
 
-  // What a token adds to the printable text. True in stopped() afterwards: a stop string is complete.
+  // What a token adds to the printable text. True in stopped() afterwards: a stop string is
+  // complete.
   std::string push(int32_t token);
   // The end without a stop string: what was held back.
   std::string flush();

@@ -1,7 +1,8 @@
 // Request: what a caller wishes for, and RequestEvent: what it gets back, piece by piece.
 //
-// A request has one or more choices; each choice becomes a Sequence of its own (engine/sequence.h) and reports its own
-// events. Events of one choice come in order; the last one carries a finish reason and nothing follows it.
+// A request has one or more choices; each choice becomes a Sequence of its own (engine/sequence.h)
+// and reports its own events. Events of one choice come in order; the last one carries a finish
+// reason and nothing follows it.
 #ifndef ASHLAR_ENGINE_REQUEST_H_
 #define ASHLAR_ENGINE_REQUEST_H_
 
@@ -33,10 +34,11 @@ struct Usage {
 struct RequestEvent {
   RequestId request = 0;
   int64_t choice = 0;
-  // The tokens since the last event. A token that ends generation (end of turn, stop token) is among them, its text is
-  // not in `text`.
+  // The tokens since the last event. A token that ends generation (end of turn, stop token) is
+  // among them, its text is not in `text`.
   std::vector<GeneratedToken> tokens;
-  // Printable since the last event: whole code points, never part of a stop string. Empty without a tokenizer.
+  // Printable since the last event: whole code points, never part of a stop string. Empty without a
+  // tokenizer.
   std::string text;
   FinishReason finish = FinishReason::kNone;
   std::string stop_text;  // with kStop: the stop string that matched, if one did
@@ -48,13 +50,13 @@ struct RequestEvent {
 struct Request {
   std::vector<int32_t> prompt;  // token ids, at least one
   SamplingParams sampling;
-  int64_t choices = 1;                // n: independent answers that share the prompt's pages
-  int64_t max_tokens = 0;             // output tokens a choice; 0: until the context is full
-  int64_t min_tokens = 0;             // no end-of-generation token and no stop token before
-  bool ignore_eos = false;            // the model's end-of-generation tokens do not end the answer
-  std::vector<int32_t> stop_tokens;   // end the answer, beside the model's own
-  std::vector<std::string> stop;      // end the answer; not part of its text
-  ConstraintFactory constraint;       // empty: none
+  int64_t choices = 1;               // n: independent answers that share the prompt's pages
+  int64_t max_tokens = 0;            // output tokens a choice; 0: until the context is full
+  int64_t min_tokens = 0;            // no end-of-generation token and no stop token before
+  bool ignore_eos = false;           // the model's end-of-generation tokens do not end the answer
+  std::vector<int32_t> stop_tokens;  // end the answer, beside the model's own
+  std::vector<std::string> stop;     // end the answer; not part of its text
+  ConstraintFactory constraint;      // empty: none
   // Called on the thread that runs the engine; must not call into the engine, except cancel().
   std::function<void(const RequestEvent&)> on_event;
 };

@@ -27,10 +27,11 @@ Status Scheduler::check(const SequenceSpec& spec) const {
   const int64_t worst = std::min(prompt + spec.stop.max_tokens, options_.max_context) - 1;
   const int64_t held = options_.pages * kPagePositions;
   if (worst > held) {
-    return fail(ErrorCode::kResourceExhausted,
-                "the prompt of {} tokens and {} output tokens need {} KV positions, but there are {}; "
-                "ask for fewer tokens or raise kv_positions",
-                prompt, spec.stop.max_tokens, worst, held);
+    return fail(
+        ErrorCode::kResourceExhausted,
+        "the prompt of {} tokens and {} output tokens need {} KV positions, but there are {}; "
+        "ask for fewer tokens or raise kv_positions",
+        prompt, spec.stop.max_tokens, worst, held);
   }
   return {};
 }
@@ -81,10 +82,12 @@ void Scheduler::plan_decode(StepPlan& plan) {
     Sequence& s = sequences_.at(id);
     if (s.phase != Sequence::Phase::kRunning || !s.decoding) continue;  // preempted meanwhile
     const int64_t last_first = s.planned + s.slack;
-    // The token after position limit - 2 is the last one. If the device may be there already, wait for its result.
+    // The token after position limit - 2 is the last one. If the device may be there already, wait
+    // for its result.
     const int64_t room = s.limit - 2 - last_first;
     if (room < 0) continue;
-    // A mask for a draft row would depend on the drafts before it, so late masks go with single rows.
+    // A mask for a draft row would depend on the drafts before it, so late masks go with single
+    // rows.
     int64_t drafts = s.spec.late ? 0 : std::min(s.spec.drafts, room);
     if (drafts > 0 && !reserve(s, last_first + 1 + drafts, false)) drafts = 0;
     if (drafts == 0 && !reserve(s, last_first + 1, true)) continue;
@@ -124,7 +127,8 @@ void Scheduler::plan_chunk(Sequence& s, StepPlan& plan) {
 void Scheduler::plan_admissions(StepPlan& plan) {
   while (rows_left(plan) > 0 && !waiting_.empty()) {
     Sequence& s = sequences_.at(*waiting_.begin());
-    // Tokens in flight are not known yet, and a prompt that another choice computes is worth waiting for.
+    // Tokens in flight are not known yet, and a prompt that another choice computes is worth
+    // waiting for.
     if (s.in_flight > 0 || !may_start(s, plan.step)) return;
     if (running_count() >= options_.max_sequences || slots_.free_count() == 0) return;
     if (admit(s, plan)) continue;
@@ -146,7 +150,8 @@ bool Scheduler::admit(Sequence& s, StepPlan& plan) {
   }
   CHECK(s.pages.prepare(pages_, skipped, s.known(), changes_));
   s.slot = *slots_.take();
-  if (share != nullptr && share->snapshot >= 0) plan.slot_copies.push_back({share->snapshot, s.slot});
+  if (share != nullptr && share->snapshot >= 0)
+    plan.slot_copies.push_back({share->snapshot, s.slot});
   s.phase = Sequence::Phase::kRunning;
   s.started = false;
   s.decoding = false;
@@ -180,7 +185,8 @@ SequenceRows& Scheduler::push_rows(Sequence& s, StepPlan& plan, int64_t count, i
   return plan.rows.back();
 }
 
-// Pages for the positions from `planned` to `end`. Without them: false, after making way for a later step if it may.
+// Pages for the positions from `planned` to `end`. Without them: false, after making way for a
+// later step if it may.
 bool Scheduler::reserve(Sequence& s, int64_t end, bool may_preempt) {
   while (!s.pages.prepare(pages_, s.planned, end, changes_)) {
     if (!may_preempt) return false;
@@ -211,14 +217,16 @@ void Scheduler::submit(StepPlan& plan) {
   InFlightStep step{plan.step, {}};
   for (SequenceRows& r : plan.rows) {
     r.late = r.late && r.wants_logits;
-    step.rows.push_back({r.sequence, sequences_.at(r.sequence).epoch, r.count, r.drafts, r.wants_logits});
+    step.rows.push_back(
+        {r.sequence, sequences_.at(r.sequence).epoch, r.count, r.drafts, r.wants_logits});
   }
   in_flight_.push_back(std::move(step));
   ++next_step_;
   ++counts_.steps;
   pages_.step_submitted();
   slots_.step_submitted();
-  // What the plan only reads is let go after submission, so that it returns no earlier than this step is done.
+  // What the plan only reads is let go after submission, so that it returns no earlier than this
+  // step is done.
   for (const PageCopy& copy : plan.page_copies) pages_.drop(copy.from);
   flush_drops();
 }

@@ -1,14 +1,16 @@
-// Scheduler: decides what each step computes. A plain value without clock, thread or device: the same calls in the same
-// order give the same plans, and a copy can be asked "what if".
+// Scheduler: decides what each step computes. A plain value without clock, thread or device: the
+// same calls in the same order give the same plans, and a copy can be asked "what if".
 //
-// Policy: sequences that decode come first, then chunks of prompts that run, then admissions, each in order of arrival,
-// within a row budget. A sequence gets the pages of all its known tokens when it is admitted and one more whenever it
-// grows into it. When pages run out, prompt pages kept for choices to come are given up, then the latest arrival is
-// preempted: it loses its pages, waits, and later recomputes all its tokens, which gives the same bits. Whoever runs
-// arrived before whoever waits, so the oldest sequence always progresses.
+// Policy: sequences that decode come first, then chunks of prompts that run, then admissions, each
+// in order of arrival, within a row budget. A sequence gets the pages of all its known tokens when
+// it is admitted and one more whenever it grows into it. When pages run out, prompt pages kept for
+// choices to come are given up, then the latest arrival is preempted: it loses its pages, waits,
+// and later recomputes all its tokens, which gives the same bits. Whoever runs arrived before
+// whoever waits, so the oldest sequence always progresses.
 //
-// Steps may be in flight while the next is planned. A sequence that ends while rows of it are in flight is not planned
-// again; the results of those rows are discarded, and its pages and slot return when the steps are reconciled.
+// Steps may be in flight while the next is planned. A sequence that ends while rows of it are in
+// flight is not planned again; the results of those rows are discarded, and its pages and slot
+// return when the steps are reconciled.
 #ifndef ASHLAR_ENGINE_SCHEDULER_H_
 #define ASHLAR_ENGINE_SCHEDULER_H_
 
@@ -33,8 +35,8 @@ struct SchedulerOptions {
   int32_t snapshot_slots = 0;  // beyond those of sequences, for models with recurrent state
   int64_t step_rows = 1;       // at least max_sequences * (1 + drafts of any sequence)
   int64_t max_context = 0;
-  int64_t depth = 1;           // steps in flight
-  bool clear_pages = false;    // pages hold anything at the start: clear each before its first use
+  int64_t depth = 1;            // steps in flight
+  bool clear_pages = false;     // pages hold anything at the start: clear each before its first use
   int64_t chunk_positions = 0;  // C of recurrent layers; 0: the model has none
 };
 
@@ -57,13 +59,16 @@ class Scheduler {
  public:
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Why a sequence could never run, or success: a prompt beyond the context or the pages, a worst case beyond the pages.
+  // Why a sequence could never run, or success: a prompt beyond the context or the pages, a worst
+  // case beyond the pages.
   Status check(const SequenceSpec& spec) const;
 
-  // Takes the choices of one request, which must have passed check(). Returns the id of choice 0; others follow it.
+  // Takes the choices of one request, which must have passed check(). Returns the id of choice 0;
+  // others follow it.
   SequenceId add(const SequenceSpec& spec, int64_t choices = 1);
 
-  // The next step, or an empty plan when nothing can run before a step in flight is reconciled. At most depth in flight.
+  // The next step, or an empty plan when nothing can run before a step in flight is reconciled. At
+  // most depth in flight.
   StepPlan plan();
 
   // Takes the result of the oldest step in flight.
@@ -96,7 +101,7 @@ class Scheduler {
     int64_t positions = 0;   // what a choice may skip
     int64_t ready_step = 0;  // first step that may read the pages
     PageList pages;
-    int32_t snapshot = -1;   // slot that keeps the recurrent state at `positions`
+    int32_t snapshot = -1;  // slot that keeps the recurrent state at `positions`
   };
   struct InFlightRows {
     SequenceId sequence;
@@ -141,7 +146,7 @@ class Scheduler {
   std::set<SequenceId> waiting_;
   std::map<RequestId, PromptShare> shares_;
   std::deque<InFlightStep> in_flight_;
-  PageChanges changes_;                 // of the plan being made
+  PageChanges changes_;                  // of the plan being made
   std::vector<PageId> late_page_drops_;  // counts to drop once the plan being made is submitted
   std::vector<int32_t> late_slot_drops_;
   SequenceId next_id_ = 0;

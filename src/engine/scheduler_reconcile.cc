@@ -60,7 +60,8 @@ std::vector<Outcome> Scheduler::reconcile(const StepResult& result) {
   return outcomes;
 }
 
-Outcome Scheduler::take_result(Sequence& s, const InFlightRows& rows, const SequenceResult& result) {
+Outcome Scheduler::take_result(Sequence& s, const InFlightRows& rows,
+                               const SequenceResult& result) {
   Outcome outcome{s.id, 0, FinishReason::kNone};
   const int64_t count = static_cast<int64_t>(result.tokens.size());
   if (!result.failure.empty()) {
@@ -139,12 +140,14 @@ std::string Scheduler::inconsistency() const {
   for (int32_t slot : late_slot_drops_) ++slot_holders[slot];
   for (int32_t page = 0; page < pages_.size(); ++page) {
     if (page_holders[page] != pages_.holders(page)) {
-      return fmt::format("page {}: {} lists, {} counted", page, page_holders[page], pages_.holders(page));
+      return fmt::format("page {}: {} lists, {} counted", page, page_holders[page],
+                         pages_.holders(page));
     }
   }
   for (int32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slot_holders[slot] != slots_.holders(slot)) {
-      return fmt::format("slot {}: {} users, {} counted", slot, slot_holders[slot], slots_.holders(slot));
+      return fmt::format("slot {}: {} users, {} counted", slot, slot_holders[slot],
+                         slots_.holders(slot));
     }
   }
   if (!running_.empty() && !waiting_.empty() && *running_.rbegin() > *waiting_.begin()) {

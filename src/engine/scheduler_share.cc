@@ -1,12 +1,13 @@
-// Prompt pages that the choices of one request share. Whoever else keeps prefixes for later (a prefix tree) does what a
-// PromptShare does: hold a PageList, hand it to admit(), and give it up when pages run out.
+// Prompt pages that the choices of one request share. Whoever else keeps prefixes for later (a
+// prefix tree) does what a PromptShare does: hold a PageList, hand it to admit(), and give it up
+// when pages run out.
 #include "base/check.h"
 #include "engine/scheduler.h"
 
 namespace ashlar {
 
-// Positions of its prompt that s offers to choices to come; they need the last one again for its logits. Recurrent state
-// can be had at page edges only.
+// Positions of its prompt that s offers to choices to come; they need the last one again for its
+// logits. Recurrent state can be had at page edges only.
 int64_t Scheduler::offered_positions(const Sequence& s) const {
   const auto it = shares_.find(s.spec.request);
   if (it == shares_.end() || it->second.state != PromptShare::State::kPending) return 0;
@@ -21,13 +22,14 @@ void Scheduler::offer_prompt(Sequence& s, StepPlan& plan) {
   PromptShare& share = it->second;
   const int64_t positions = offered_positions(s);
   const bool recurrent = options_.chunk_positions > 0;
-  // A partial page is offered only when the prompt is complete, so that s finds it shared when it decodes, where it may
-  // preempt to copy it, and not in the middle of its prompt.
+  // A partial page is offered only when the prompt is complete, so that s finds it shared when it
+  // decodes, where it may preempt to copy it, and not in the middle of its prompt.
   if (recurrent ? s.planned < positions : !s.decoding) return;
-  // Of recurrent state a copy is needed, and none can be had without a slot to spare or past the boundary.
+  // Of recurrent state a copy is needed, and none can be had without a slot to spare or past the
+  // boundary.
   const bool no_snapshot =
-      recurrent && (s.planned != positions ||
-                    slots_.free_count() <= options_.max_sequences - running_count());
+      recurrent &&
+      (s.planned != positions || slots_.free_count() <= options_.max_sequences - running_count());
   if (positions == 0 || no_snapshot) {
     share.state = PromptShare::State::kDropped;
     return;
@@ -72,7 +74,8 @@ void Scheduler::choice_started(RequestId request) {
 void Scheduler::drop_share(PromptShare& share) {
   if (share.state == PromptShare::State::kHeld) {
     // A plan being made may copy from them: they go when it is submitted.
-    late_page_drops_.insert(late_page_drops_.end(), share.pages.ids().begin(), share.pages.ids().end());
+    late_page_drops_.insert(late_page_drops_.end(), share.pages.ids().begin(),
+                            share.pages.ids().end());
     if (share.snapshot >= 0) late_slot_drops_.push_back(share.snapshot);
   }
   share.state = PromptShare::State::kDropped;

@@ -1,7 +1,7 @@
 // Sequence: the scheduler's progress on one choice of one request. Only the scheduler changes it.
 //
-// The host learns tokens a step or two late, so progress has two parts: what is known (`tokens`) and what submitted
-// steps will have computed at least (`planned`) and at most (`planned + slack`).
+// The host learns tokens a step or two late, so progress has two parts: what is known (`tokens`)
+// and what submitted steps will have computed at least (`planned`) and at most (`planned + slack`).
 #ifndef ASHLAR_ENGINE_SEQUENCE_H_
 #define ASHLAR_ENGINE_SEQUENCE_H_
 
@@ -14,7 +14,8 @@
 
 namespace ashlar {
 
-// When a sequence ends for reasons that its tokens alone decide. Stop strings are text and end it from outside.
+// When a sequence ends for reasons that its tokens alone decide. Stop strings are text and end it
+// from outside.
 struct StopRules {
   int64_t max_tokens = 1;  // output tokens
   int64_t min_tokens = 0;  // the sampler suppresses end tokens until then
@@ -44,14 +45,14 @@ struct Sequence {
 
   PageList pages;
   int32_t slot = -1;
-  bool started = false;     // rows of it were planned since it took its slot
-  bool decoding = false;    // all known tokens are planned; the next one comes from the device
-  bool admitted = false;    // ran at least once
-  int64_t planned = 0;      // positions computed by submitted steps, at least
-  int64_t slack = 0;        // and at most so many more
-  int64_t cached = 0;       // prompt positions that came from shared pages at first admission
-  int64_t in_flight = 0;    // submitted steps with rows of it
-  int64_t epoch = 0;        // rises with each preemption: results from before do not move `planned`
+  bool started = false;   // rows of it were planned since it took its slot
+  bool decoding = false;  // all known tokens are planned; the next one comes from the device
+  bool admitted = false;  // ran at least once
+  int64_t planned = 0;    // positions computed by submitted steps, at least
+  int64_t slack = 0;      // and at most so many more
+  int64_t cached = 0;     // prompt positions that came from shared pages at first admission
+  int64_t in_flight = 0;  // submitted steps with rows of it
+  int64_t epoch = 0;      // rises with each preemption: results from before do not move `planned`
 
   int64_t prompt_tokens() const { return static_cast<int64_t>(spec.prompt.size()); }
   int64_t known() const { return static_cast<int64_t>(tokens.size()); }

@@ -1,5 +1,6 @@
-// Speculator: proposes draft tokens on the device, at the end of a step's sample part, for the next step to verify.
-// Proposing is all it does: which drafts stay is decided by the sampler, so it can change speed but never an answer.
+// Speculator: proposes draft tokens on the device, at the end of a step's sample part, for the next
+// step to verify. Proposing is all it does: which drafts stay is decided by the sampler, so it can
+// change speed but never an answer.
 #ifndef ASHLAR_ENGINE_SPECULATOR_H_
 #define ASHLAR_ENGINE_SPECULATOR_H_
 
@@ -15,8 +16,9 @@ class Speculator {
   virtual ~Speculator() = default;
   // Draft tokens a sequence and step.
   virtual int64_t drafts() const = 0;
-  // For each slot in `slots` [N i32]: reads the newest token and its position, feed [slots] i32 and lengths [slots] i32,
-  // and writes drafts [slots drafts()] i32. A draft must be a valid token id, right or wrong.
+  // For each slot in `slots` [N i32]: reads the newest token and its position, feed [slots] i32 and
+  // lengths [slots] i32, and writes drafts [slots drafts()] i32. A draft must be a valid token id,
+  // right or wrong.
   virtual void propose(Stream& stream, TensorView slots, TensorView feed, TensorView lengths,
                        TensorView drafts) = 0;
 };

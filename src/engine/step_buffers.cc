@@ -1,5 +1,5 @@
-// Filling of a step's inputs where host and device share memory. A device with memory of its own fills the host part,
-// copies it and resolves rows in a kernel; the layout is the same.
+// Filling of a step's inputs where host and device share memory. A device with memory of its own
+// fills the host part, copies it and resolves rows in a kernel; the layout is the same.
 #include "engine/step_buffers.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // StepBuffers: the device memory that steps read their inputs from, and how a plan gets there.
 //
-// Three kinds: what the host writes for one step (one of `depth` sets, so that a step can be filled while another runs),
-// what the device keeps per slot from step to step (newest token, length, drafts), and the token and position of each
-// row, which the device works out from both. Nothing is allocated after construction.
+// Three kinds: what the host writes for one step (one of `depth` sets, so that a step can be filled
+// while another runs), what the device keeps per slot from step to step (newest token, length,
+// drafts), and the token and position of each row, which the device works out from both. Nothing is
+// allocated after construction.
 #ifndef ASHLAR_ENGINE_STEP_BUFFERS_H_
 #define ASHLAR_ENGINE_STEP_BUFFERS_H_
 
@@ -41,7 +42,8 @@ class StepBuffers {
  public:
   static Result<StepBuffers> create(Device& device, const StepSizes& sizes, int64_t sets);
 
-  // Writes a plan into set `set` and resolves tokens and positions from what the slots keep, in stream order.
+  // Writes a plan into set `set` and resolves tokens and positions from what the slots keep, in
+  // stream order.
   StepViews fill(const StepPlan& plan, int64_t set);
 
   // What slots keep on the device.

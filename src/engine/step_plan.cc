@@ -41,7 +41,8 @@ std::string StepPlan::text(const std::function<std::string(SequenceId)>& name) c
     if (r.late) out += " late";
     out += fmt::format(" slot={} pages={}\n", r.slot, fmt::join(r.pages, ","));
   }
-  for (const SlotCopy& c : slot_copies_after) out += fmt::format("then copy slot {}->{}\n", c.from, c.to);
+  for (const SlotCopy& c : slot_copies_after)
+    out += fmt::format("then copy slot {}->{}\n", c.from, c.to);
   return out;
 }
 

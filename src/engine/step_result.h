@@ -14,12 +14,13 @@ namespace ashlar {
 struct SequenceResult {
   SequenceId sequence = 0;
   std::vector<GeneratedToken> tokens;  // 1 to 1 + drafts; none when it failed
-  std::string failure;                 // why no token could be chosen: "logits at position 12 are not finite"
+  std::string failure;  // why no token could be chosen: "logits at position 12 are not finite"
 };
 
 struct StepResult {
   int64_t step = 0;
-  std::vector<SequenceResult> rows;  // of the sequences whose logits were wanted, in the plan's order
+  std::vector<SequenceResult>
+      rows;  // of the sequences whose logits were wanted, in the plan's order
 };
 
 }  // namespace ashlar

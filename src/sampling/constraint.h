@@ -1,5 +1,6 @@
-// TokenConstraint: a rule that narrows which token may come next and that the host computes from the tokens so far, such
-// as a grammar. It is the late input of a step: the forward part runs before its mask is known, the sample part waits.
+// TokenConstraint: a rule that narrows which token may come next and that the host computes from
+// the tokens so far, such as a grammar. It is the late input of a step: the forward part runs
+// before its mask is known, the sample part waits.
 //
 // One object serves one choice of one request and is used by one thread at a time.
 #ifndef ASHLAR_SAMPLING_CONSTRAINT_H_

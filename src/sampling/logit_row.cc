@@ -60,7 +60,9 @@ int32_t LogitRow::argmax() const {
   return static_cast<int32_t>(b * kBlock + (std::find(x.begin(), x.end(), max_) - x.begin()));
 }
 
-uint64_t LogitRow::weight(float logit, float scale) const { return logit_weight(logit, max_, scale); }
+uint64_t LogitRow::weight(float logit, float scale) const {
+  return logit_weight(logit, max_, scale);
+}
 
 void LogitRow::set(int32_t token, float logit) {
   logits_[token] = logit;
@@ -121,12 +123,14 @@ void LogitRow::gather(float scale, float octaves, std::vector<Candidate>& to) {
   for (size_t b = 0; b < block_max_.size(); ++b) {
     if (!(block_max_[b] >= least)) continue;
     const std::span<const float> x = block(static_cast<int64_t>(b));
-    const int64_t found = find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
+    const int64_t found =
+        find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
     for (int64_t f = 0; f < found; ++f) found_logits_[f] = x[found_[f]];
     weights_of_logits(found_logits_.data(), found, max_, scale, found_weights_.data());
     for (int64_t f = 0; f < found; ++f) {
       if (found_weights_[f] == 0 || !((found_logits_[f] - max_) * scale >= -octaves)) continue;
-      to.push_back({found_logits_[f], static_cast<int32_t>(b * kBlock) + found_[f], found_weights_[f]});
+      to.push_back(
+          {found_logits_[f], static_cast<int32_t>(b * kBlock) + found_[f], found_weights_[f]});
     }
   }
 }
@@ -146,7 +150,8 @@ void LogitRow::best(int64_t n, std::vector<Candidate>& to) {
   for (size_t b = 0; b < block_max_.size(); ++b) {
     if (!(block_max_[b] >= least)) continue;
     const std::span<const float> x = block(static_cast<int64_t>(b));
-    const int64_t found = find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
+    const int64_t found =
+        find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
     for (int64_t f = 0; f < found; ++f) {
       to.push_back({x[found_[f]], static_cast<int32_t>(b * kBlock) + found_[f], 0});
     }

@@ -1,9 +1,10 @@
 // LogitRow: one row of logits cut into blocks, with the passes over it that choosing a token needs.
 //
-// The weight of a logit x is the integer round(2^40 * 2^fl(fl(x - max) * scale)), scale = log2(e) / temperature. Sums of
-// integers do not depend on their order, so blocks, vectors, threads and devices cannot change a result, and a token is
-// drawn without rounding. Tokens below 2^-41 of the likeliest one weigh 0 and are never drawn. A block keeps its maximum,
-// so that most blocks need no second look.
+// The weight of a logit x is the integer round(2^40 * 2^fl(fl(x - max) * scale)), scale = log2(e) /
+// temperature. Sums of integers do not depend on their order, so blocks, vectors, threads and
+// devices cannot change a result, and a token is drawn without rounding. Tokens below 2^-41 of the
+// likeliest one weigh 0 and are never drawn. A block keeps its maximum, so that most blocks need no
+// second look.
 #ifndef ASHLAR_SAMPLING_LOGIT_ROW_H_
 #define ASHLAR_SAMPLING_LOGIT_ROW_H_
 
@@ -43,7 +44,8 @@ class LogitRow {
 
   // Sum of all weights; 0 only if nothing is allowed. Keeps the sums of blocks for draw().
   uint64_t sum_weights(float scale);
-  // The token whose weights, summed in order of ids, first exceed target < sum. After sum_weights of the same scale.
+  // The token whose weights, summed in order of ids, first exceed target < sum. After sum_weights
+  // of the same scale.
   int32_t draw(float scale, uint64_t target) const;
 
   // Tokens with a weight above 0 and fl(fl(x - max) * scale) >= -octaves, in order of ids.

@@ -1,5 +1,6 @@
-// The passes for each vector width. Loops have the length of one vector: arrays of sixteen would be spilled with AVX2
-// (262,144 weights: AVX2 1.2 ms with sixteen, 0.85 with eight; AVX-512 0.2; 2026-11-30, two busy Xeon cores).
+// The passes for each vector width. Loops have the length of one vector: arrays of sixteen would be
+// spilled with AVX2 (262,144 weights: AVX2 1.2 ms with sixteen, 0.85 with eight; AVX-512 0.2;
+// 2026-11-30, two busy Xeon cores).
 #include "sampling/logit_scan.h"
 
 #include <algorithm>

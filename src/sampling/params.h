@@ -1,7 +1,8 @@
-// SamplingParams: how the next token of a request is chosen from its logits, and the check of every field's range.
+// SamplingParams: how the next token of a request is chosen from its logits, and the check of every
+// field's range.
 //
-// The order of processing and the exact meaning of each field are stated in sampling/sampler.h. Stop rules and lengths
-// are not here: they belong to the request (engine/request.h).
+// The order of processing and the exact meaning of each field are stated in sampling/sampler.h.
+// Stop rules and lengths are not here: they belong to the request (engine/request.h).
 #ifndef ASHLAR_SAMPLING_PARAMS_H_
 #define ASHLAR_SAMPLING_PARAMS_H_
 
@@ -34,10 +35,12 @@ struct SamplingParams {
   std::optional<int64_t> logprobs;  // absent: none; N: of the chosen token and of the N likeliest
   std::vector<TokenBias> logit_bias;
 
-  // Every single-valued field, for flags, files and documents. logit_bias is a list of pairs and has its own parser.
+  // Every single-valued field, for flags, files and documents. logit_bias is a list of pairs and
+  // has its own parser.
   OptionFields fields();
 
-  // Refuses a value out of range by the field's name; decodable is the number of ids a bias may name.
+  // Refuses a value out of range by the field's name; decodable is the number of ids a bias may
+  // name.
   Status validate(int64_t decodable) const;
 };
 

@@ -1,6 +1,6 @@
-// Philox4x32-10, the counter-based random number generator of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
-// easy as 1, 2, 3" (SC 2011). A number is a pure function of its counter and key, so it does not matter in which step, row
-// or batch a token is drawn.
+// Philox4x32-10, the counter-based random number generator of Salmon, Moraes, Dror and Shaw,
+// "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). A number is a pure function of its
+// counter and key, so it does not matter in which step, row or batch a token is drawn.
 #ifndef ASHLAR_SAMPLING_PHILOX_H_
 #define ASHLAR_SAMPLING_PHILOX_H_
 
@@ -28,7 +28,8 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
 enum class RandomPurpose : uint32_t { kToken = 0, kDraft = 1 };
 
 // 64 random bits of (seed, choice, absolute position, purpose).
-constexpr uint64_t random_bits(uint64_t seed, uint32_t choice, int64_t position, RandomPurpose purpose) {
+constexpr uint64_t random_bits(uint64_t seed, uint32_t choice, int64_t position,
+                               RandomPurpose purpose) {
   const PhiloxCounter bits =
       philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), choice,
                   static_cast<uint32_t>(purpose)},

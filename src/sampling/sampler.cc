@@ -1,5 +1,6 @@
-// The rules of choosing a token. Nothing here sorts a vocabulary: candidates are gathered from the top, in widening steps
-// where their number is not known, and only the border is selected among them.
+// The rules of choosing a token. Nothing here sorts a vocabulary: candidates are gathered from the
+// top, in widening steps where their number is not known, and only the border is selected among
+// them.
 #include "sampling/sampler.h"
 
 #include <algorithm>
@@ -69,7 +70,8 @@ void Sampler::measure(const SamplerState& state, GeneratedToken& to) {
   log_sum_ = std::log(static_cast<double>(sum) / static_cast<double>(kFullWeight));
   row_.best(*state.params.logprobs, order_);
   for (const Candidate& c : order_) {
-    to.top.push_back({c.token, static_cast<float>(static_cast<double>(c.logit) - raw_max_ - log_sum_)});
+    to.top.push_back(
+        {c.token, static_cast<float>(static_cast<double>(c.logit) - raw_max_ - log_sum_)});
   }
 }
 
@@ -78,7 +80,8 @@ void Sampler::change(int32_t token, float logit) {
   row_.set(token, logit);
 }
 
-void Sampler::adjust(const SamplerState& state, int64_t position, std::span<const uint32_t> allowed) {
+void Sampler::adjust(const SamplerState& state, int64_t position,
+                     std::span<const uint32_t> allowed) {
   const SamplingParams& p = state.params;
   for (const TokenBias& b : p.logit_bias) change(b.token, row_.logit(b.token) + b.bias);
   if (state.penalties()) {
@@ -120,7 +123,8 @@ int32_t Sampler::choose(const SamplerState& state, int64_t position) {
   } else {
     row_.gather(scale, static_cast<float>(1 - std::log2(p.min_p)), candidates_);
   }
-  const uint64_t least = static_cast<uint64_t>(std::ceil(p.min_p * static_cast<double>(kFullWeight)));
+  const uint64_t least =
+      static_cast<uint64_t>(std::ceil(p.min_p * static_cast<double>(kFullWeight)));
   std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < least; });
   uint64_t target = scaled(bits, sum_of(candidates_));
   for (const Candidate& c : candidates_) {
@@ -147,8 +151,8 @@ uint64_t Sampler::keep_likely(float scale, double top_p) {
   return target;
 }
 
-// Keeps the shortest beginning, in order of preference, whose weights reach the target. Bins of an eighth of an octave
-// find where the border lies; only that bin is sorted.
+// Keeps the shortest beginning, in order of preference, whose weights reach the target. Bins of an
+// eighth of an octave find where the border lies; only that bin is sorted.
 void Sampler::cut_at_mass(float scale, uint64_t target) {
   constexpr int32_t kBins = 8 * (kWeightBits + 3);
   const float max = row_.max();

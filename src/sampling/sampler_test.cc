@@ -23,13 +23,15 @@ uint64_t hash(uint64_t v) {
   return v ^ (v >> 29);
 }
 
-// Logits like a model's: most far below the best. `step` > 0 rounds them, so that ties are frequent.
+// Logits like a model's: most far below the best. `step` > 0 rounds them, so that ties are
+// frequent.
 std::vector<float> logits_of(int64_t count, uint64_t seed, float width, float step) {
   std::vector<float> x(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     float sum = 0;
     for (uint64_t k = 0; k < 4; ++k) {
-      sum += static_cast<float>(hash(seed * 1000003 + static_cast<uint64_t>(i) * 4 + k) >> 40) * 0x1p-24f;
+      sum += static_cast<float>(hash(seed * 1000003 + static_cast<uint64_t>(i) * 4 + k) >> 40) *
+             0x1p-24f;
     }
     x[i] = (sum - 2.0f) * width;
     if (step > 0) x[i] = std::round(x[i] / step) * step;
@@ -38,7 +40,8 @@ std::vector<float> logits_of(int64_t count, uint64_t seed, float width, float st
 }
 
 // The definition, word for word, with a sort of everything.
-int32_t naive(const SamplerState& state, std::vector<float> x, int64_t position, std::vector<int32_t>* kept) {
+int32_t naive(const SamplerState& state, std::vector<float> x, int64_t position,
+              std::vector<int32_t>* kept) {
   const SamplingParams& p = state.params;
   for (const TokenBias& b : p.logit_bias) x[b.token] += b.bias;
   for (const auto& [token, count] : state.history.output_counts()) {
@@ -58,7 +61,8 @@ int32_t naive(const SamplerState& state, std::vector<float> x, int64_t position,
   const float scale = static_cast<float>(1.4426950408889634 / p.temperature);
   std::vector<uint64_t> weight(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
-    weight[i] = static_cast<uint64_t>(std::nearbyint(static_cast<double>(exp2((x[i] - max) * scale)) * 0x1p40));
+    weight[i] = static_cast<uint64_t>(
+        std::nearbyint(static_cast<double>(exp2((x[i] - max) * scale)) * 0x1p40));
   }
   const auto sum = [&] {
     uint64_t s = 0;
@@ -73,7 +77,8 @@ int32_t naive(const SamplerState& state, std::vector<float> x, int64_t position,
     while (mass < target) mass += weight[order[n++]];
     order.resize(n);
   }
-  std::erase_if(order, [&](int32_t i) { return static_cast<double>(weight[i]) < p.min_p * 0x1p40; });
+  std::erase_if(order,
+                [&](int32_t i) { return static_cast<double>(weight[i]) < p.min_p * 0x1p40; });
   std::erase_if(order, [&](int32_t i) { return weight[i] == 0; });
   std::sort(order.begin(), order.end());
   if (kept != nullptr) *kept = order;
@@ -86,15 +91,16 @@ int32_t naive(const SamplerState& state, std::vector<float> x, int64_t position,
   return -1;
 }
 
-int32_t pick(Sampler& sampler, const SamplerState& state, std::vector<float> x, int64_t position = 7,
-             std::span<const uint32_t> allowed = {}) {
+int32_t pick(Sampler& sampler, const SamplerState& state, std::vector<float> x,
+             int64_t position = 7, std::span<const uint32_t> allowed = {}) {
   GeneratedToken token;
   const SampleFailure failure = sampler.sample(state, x, position, allowed, token);
   return failure == SampleFailure::kNone ? token.token : -1 - static_cast<int32_t>(failure);
 }
 
 TEST(Philox, EqualsThePublishedVectors) {
-  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
             (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
@@ -126,7 +132,8 @@ TEST(Sampler, EqualsTheNaiveOneOnEveryRule) {
           const int32_t last = static_cast<int32_t>(columns - 1);
           state.history.rebuild(std::vector<int32_t>{0, last / 2, last, last / 2, last / 2}, 2);
         }
-        if (i % 5 == 0) state.params.logit_bias = {{0, 3.5f}, {static_cast<int32_t>(columns / 3), -2}};
+        if (i % 5 == 0)
+          state.params.logit_bias = {{0, 3.5f}, {static_cast<int32_t>(columns / 3), -2}};
         const std::vector<float> x = logits_of(columns, i, 12.0f, step);
         const int64_t position = static_cast<int64_t>(i * 31);
         EXPECT_EQ(pick(sampler, state, x, position), naive(state, x, position, nullptr))
@@ -186,7 +193,8 @@ TEST(Sampler, PadColumnsAreNeverSeen) {
   // 40 decodable columns; the pad columns hold the maximum, and NaN.
   std::vector<float> x = logits_of(64, 1, 4.0f, 0);
   for (size_t i = 40; i < 64; ++i) x[i] = i % 2 == 0 ? 1000.0f : std::nanf("");
-  const int32_t best = static_cast<int32_t>(std::max_element(x.begin(), x.begin() + 40) - x.begin());
+  const int32_t best =
+      static_cast<int32_t>(std::max_element(x.begin(), x.begin() + 40) - x.begin());
   Sampler sampler(40);
   SamplerState state;
   state.params.logprobs = 40;
@@ -241,7 +249,8 @@ TEST(Sampler, MasksAndSuppressedEndTokens) {
   EXPECT_EQ(pick(sampler, state, x, 10, odd), 1);
   EXPECT_EQ(pick(sampler, state, x, 9, odd), 3);
   const uint32_t nothing[] = {0};
-  EXPECT_EQ(pick(sampler, state, x, 10, nothing), -1 - static_cast<int>(SampleFailure::kNothingAllowed));
+  EXPECT_EQ(pick(sampler, state, x, 10, nothing),
+            -1 - static_cast<int>(SampleFailure::kNothingAllowed));
 }
 
 TEST(Sampler, WhatIsNotFiniteFails) {
@@ -271,8 +280,10 @@ TEST(Sampler, RangesAreRefusedByName) {
   EXPECT_EQ(message([](SamplingParams&) {}), "");
   EXPECT_EQ(message([](SamplingParams& p) { p.temperature = std::nan(""); }),
             "temperature: nan is out of range, 0 to 100");
-  EXPECT_EQ(message([](SamplingParams& p) { p.top_k = -1; }), "top_k: -1 is out of range, 0 to 1000000000");
-  EXPECT_EQ(message([](SamplingParams& p) { p.min_p = 1.01; }), "min_p: 1.01 is out of range, 0 to 1");
+  EXPECT_EQ(message([](SamplingParams& p) { p.top_k = -1; }),
+            "top_k: -1 is out of range, 0 to 1000000000");
+  EXPECT_EQ(message([](SamplingParams& p) { p.min_p = 1.01; }),
+            "min_p: 1.01 is out of range, 0 to 1");
   EXPECT_EQ(message([](SamplingParams& p) { p.repetition_penalty = 0; }),
             "repetition_penalty: 0 is out of range, 0.01 to 100");
   EXPECT_EQ(message([](SamplingParams& p) { p.logit_bias = {{100, 0}}; }),
@@ -280,7 +291,8 @@ TEST(Sampler, RangesAreRefusedByName) {
   EXPECT_EQ(message([](SamplingParams& p) { p.logit_bias = {{1, kInfinity}}; }),
             "logit_bias: inf for token 1 is out of range, -1000 to 1000");
   EXPECT_EQ(*parse_token_bias("12=-1.5"), (TokenBias{12, -1.5f}));
-  EXPECT_EQ(parse_token_bias("12").error().message, "logit_bias: '12' is not a token id, '=' and a number");
+  EXPECT_EQ(parse_token_bias("12").error().message,
+            "logit_bias: '12' is not a token id, '=' and a number");
   EXPECT_FALSE(parse_token_bias("12=1x"));
 }
 
@@ -289,7 +301,8 @@ TEST(Sampler, Speed) {
   for (int64_t columns : {49152, 262144}) {
     Sampler sampler(columns);
     const std::vector<float> x = logits_of(columns, 9, 24.0f, 0);
-    for (const char* what : {"greedy", "temperature", "top_p", "top_k 40", "flat top_p", "logprobs 5"}) {
+    for (const char* what :
+         {"greedy", "temperature", "top_p", "top_k 40", "flat top_p", "logprobs 5"}) {
       const std::string_view name = what;
       SamplerState state;
       if (name == "greedy" || name == "logprobs 5") state.params.temperature = 0;
@@ -303,7 +316,8 @@ TEST(Sampler, Speed) {
       for (int64_t i = 0; i < 20; ++i) {
         const auto begin = std::chrono::steady_clock::now();
         ASSERT_EQ(sampler.sample(state, row, i, {}, token), SampleFailure::kNone);
-        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        best = std::min(
+            best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
       }
       std::printf("%7ld columns, %-12s %.3f ms\n", static_cast<long>(columns), what, best * 1e3);
     }

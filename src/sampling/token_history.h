@@ -1,5 +1,6 @@
-// TokenHistory: how often each token occurred, for the penalties. Kept incrementally while a sequence runs and rebuilt
-// from its tokens when it comes back after a preemption. Sparse: a context has far fewer distinct tokens than ids.
+// TokenHistory: how often each token occurred, for the penalties. Kept incrementally while a
+// sequence runs and rebuilt from its tokens when it comes back after a preemption. Sparse: a
+// context has far fewer distinct tokens than ids.
 #ifndef ASHLAR_SAMPLING_TOKEN_HISTORY_H_
 #define ASHLAR_SAMPLING_TOKEN_HISTORY_H_
 

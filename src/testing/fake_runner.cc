@@ -31,7 +31,8 @@ FakeRunner::FakeRunner(const FakeRunnerOptions& options) : options_(options) {
 
 int32_t FakeRunner::next_token(std::span<const int32_t> tokens, int64_t seed, int64_t choice,
                                int32_t vocabulary) {
-  const uint64_t h = mix(mix(hash_of(tokens), static_cast<uint64_t>(seed)), static_cast<uint64_t>(choice));
+  const uint64_t h =
+      mix(mix(hash_of(tokens), static_cast<uint64_t>(seed)), static_cast<uint64_t>(choice));
   return static_cast<int32_t>((h >> 20) % static_cast<uint64_t>(vocabulary));
 }
 
@@ -49,7 +50,8 @@ void FakeRunner::set_slot(int32_t slot, const SlotSetup& setup) {
 
 void FakeRunner::forward(const StepPlan& plan) {
   if (!submitted_.empty() && !submitted_.back().sampled) {
-    report(fmt::format("step {} was launched before the sample part of the step before it", plan.step));
+    report(fmt::format("step {} was launched before the sample part of the step before it",
+                       plan.step));
   }
   submitted_.push_back({plan, std::move(setups_), host_mirror_, false});
   setups_.clear();
@@ -104,15 +106,17 @@ FakeRunner::Cell& FakeRunner::cell(const SequenceRows& rows, int64_t position) {
                        rows.pages.size()));
     return nowhere;
   }
-  return pages_[static_cast<size_t>(rows.pages[index])][static_cast<size_t>(position % kPagePositions)];
+  return pages_[static_cast<size_t>(rows.pages[index])]
+               [static_cast<size_t>(position % kPagePositions)];
 }
 
 void FakeRunner::check_history(const SequenceRows& rows, const Slot& slot, int64_t first) {
   for (int64_t p = 0; p < first; ++p) {
     const Cell& c = cell(rows, p);
     if (c.position == p && c.token == slot.tokens[static_cast<size_t>(p)]) continue;
-    report(fmt::format("sequence {}: position {} should hold token {}, but its page holds token {} of position {}",
-                       rows.sequence, p, slot.tokens[static_cast<size_t>(p)], c.token, c.position));
+    report(fmt::format(
+        "sequence {}: position {} should hold token {}, but its page holds token {} of position {}",
+        rows.sequence, p, slot.tokens[static_cast<size_t>(p)], c.token, c.position));
     return;
   }
 }
@@ -122,17 +126,19 @@ void FakeRunner::run_rows(const SequenceRows& rows, const Submitted& step, StepR
   if (rows.starts) {
     // Recurrent state that was not copied is empty and stands at 0 only.
     if (options_.chunk_positions > 0 && slot.cursor.length != rows.first) {
-      report(fmt::format("sequence {} starts at {} without the state before it", rows.sequence, rows.first));
+      report(fmt::format("sequence {} starts at {} without the state before it", rows.sequence,
+                         rows.first));
     }
     slot.cursor.length = rows.first;
   }
   const int64_t first = slot.cursor.length;
   if (first < rows.first || first > rows.first + rows.slack) {
-    report(fmt::format("sequence {}: length {} is not within {} to {}", rows.sequence, first, rows.first,
-                       rows.first + rows.slack));
+    report(fmt::format("sequence {}: length {} is not within {} to {}", rows.sequence, first,
+                       rows.first, rows.first + rows.slack));
     return;
   }
-  if (rows.fed && rows.starts) report(fmt::format("sequence {}: a new slot has no token", rows.sequence));
+  if (rows.fed && rows.starts)
+    report(fmt::format("sequence {}: a new slot has no token", rows.sequence));
   check_history(rows, slot, first);
 
   // Tokens of the rows, as the device would read them.
@@ -153,8 +159,8 @@ void FakeRunner::run_rows(const SequenceRows& rows, const Submitted& step, StepR
     const int64_t p = first + i;
     const int32_t token = tokens[static_cast<size_t>(i)];
     if (i < rows.committed() && token != slot.tokens[static_cast<size_t>(p)]) {
-      report(fmt::format("sequence {}: the row at {} got token {} instead of {}", rows.sequence, p, token,
-                         slot.tokens[static_cast<size_t>(p)]));
+      report(fmt::format("sequence {}: the row at {} got token {} instead of {}", rows.sequence, p,
+                         token, slot.tokens[static_cast<size_t>(p)]));
     }
     cell(rows, p) = {token, p};
     if (options_.chunk_positions > 0) {
@@ -178,13 +184,14 @@ void FakeRunner::run_rows(const SequenceRows& rows, const Submitted& step, StepR
 void FakeRunner::fold(Slot& slot, int64_t to, const SequenceRows& rows) {
   for (int64_t p = slot.cursor.base; p < to; ++p) {
     if (p >= static_cast<int64_t>(slot.tokens.size())) {
-      report(fmt::format("sequence {}: position {} was folded before its token was certain", rows.sequence, p));
+      report(fmt::format("sequence {}: position {} was folded before its token was certain",
+                         rows.sequence, p));
       return;
     }
     const Cell& c = slot.tail[static_cast<size_t>(p) % slot.tail.size()];
     if (c.position != p || c.token != slot.tokens[static_cast<size_t>(p)]) {
-      report(fmt::format("sequence {}: position {} was folded with token {} of position {}", rows.sequence, p,
-                         c.token, c.position));
+      report(fmt::format("sequence {}: position {} was folded with token {} of position {}",
+                         rows.sequence, p, c.token, c.position));
     }
     slot.folded = mix(slot.folded, static_cast<uint64_t>(c.token));
   }
@@ -206,9 +213,9 @@ void FakeRunner::choose(const SequenceRows& rows, Slot& slot, SequenceResult& re
   }
   const auto script = scripts_.find(rows.sequence);
   for (int64_t i = 0;; ++i) {
-    const int32_t token = script != scripts_.end()
-                              ? script->second[static_cast<size_t>(i)]
-                              : next_token(slot.tokens, slot.seed, slot.choice, options_.vocabulary);
+    const int32_t token = script != scripts_.end() ? script->second[static_cast<size_t>(i)]
+                                                   : next_token(slot.tokens, slot.seed, slot.choice,
+                                                                options_.vocabulary);
     slot.tokens.push_back(token);
     slot.feed = token;
     result.tokens.push_back({token, 0, {}});

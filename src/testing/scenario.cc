@@ -196,7 +196,8 @@ std::string Scenario::complete(const Command& command) {
   for (const Outcome& outcome : scheduler_->reconcile(result)) {
     out += name_of(outcome.sequence);
     if (outcome.appended > 0) out += fmt::format(" +{}", outcome.appended);
-    if (outcome.finish != FinishReason::kNone) out += fmt::format(" {}", finish_reason_name(outcome.finish));
+    if (outcome.finish != FinishReason::kNone)
+      out += fmt::format(" {}", finish_reason_name(outcome.finish));
     out += "\n";
   }
   return out;
@@ -205,14 +206,10 @@ std::string Scenario::complete(const Command& command) {
 std::string Scenario::expect(const Command& command) {
   const Scheduler& s = *scheduler_;
   const std::map<std::string, int64_t> values = {
-      {"pages_free", s.pages().free_count()},
-      {"pages_returning", s.pages().returning_count()},
-      {"slots_free", s.slots().free_count()},
-      {"running", s.running_count()},
-      {"waiting", s.waiting_count()},
-      {"in_flight", s.in_flight()},
-      {"preemptions", s.counts().preemptions},
-      {"discarded", s.counts().discarded_rows},
+      {"pages_free", s.pages().free_count()},  {"pages_returning", s.pages().returning_count()},
+      {"slots_free", s.slots().free_count()},  {"running", s.running_count()},
+      {"waiting", s.waiting_count()},          {"in_flight", s.in_flight()},
+      {"preemptions", s.counts().preemptions}, {"discarded", s.counts().discarded_rows},
   };
   std::string out;
   for (const auto& [key, wanted] : command.pairs) {

@@ -1,4 +1,5 @@
-// schedule_problem: what is wrong between a scheduler and the steps in flight, for scenario and property tests.
+// schedule_problem: what is wrong between a scheduler and the steps in flight, for scenario and
+// property tests.
 #ifndef ASHLAR_TESTING_SCHEDULE_CHECK_H_
 #define ASHLAR_TESTING_SCHEDULE_CHECK_H_
 
@@ -12,8 +13,10 @@
 
 namespace ashlar {
 
-// "" when the bookkeeping is consistent and no step in flight refers to a page or slot that is free for others.
-inline std::string schedule_problem(const Scheduler& scheduler, const std::deque<StepPlan>& in_flight) {
+// "" when the bookkeeping is consistent and no step in flight refers to a page or slot that is free
+// for others.
+inline std::string schedule_problem(const Scheduler& scheduler,
+                                    const std::deque<StepPlan>& in_flight) {
   if (std::string text = scheduler.inconsistency(); !text.empty()) return text;
   for (const StepPlan& plan : in_flight) {
     for (const SequenceRows& rows : plan.rows) {
@@ -35,9 +38,11 @@ inline std::string schedule_problem(const Scheduler& scheduler, const std::deque
   return {};
 }
 
-// What a plan must never contain: rows of two sequences that write into one page, or a sequence twice.
+// What a plan must never contain: rows of two sequences that write into one page, or a sequence
+// twice.
 inline std::string plan_problem(const StepPlan& plan, int64_t step_rows) {
-  if (plan.row_count() > step_rows) return fmt::format("step {} has {} rows", plan.step, plan.row_count());
+  if (plan.row_count() > step_rows)
+    return fmt::format("step {} has {} rows", plan.step, plan.row_count());
   std::vector<PageId> written;
   std::vector<SequenceId> sequences;
   for (const SequenceRows& rows : plan.rows) {

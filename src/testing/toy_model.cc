@@ -68,7 +68,8 @@ void ToyModel::forward(Step& step, TensorView logits) {
       const int32_t* table = step.page_table.row<int32_t>(step.row_sequence.as<int32_t>()[t]);
       const int64_t hash = layer == 0 ? 0 : seen_rows.as<int64_t>()[t];
       float* at = position_of(pages, table[position / kPagePositions], position % kPagePositions);
-      at[0] = token == poison_ ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(token);
+      at[0] =
+          token == poison_ ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(token);
       at[1] = static_cast<float>(position);
       at[2] = static_cast<float>(hash & 0xffff);
       at[3] = static_cast<float>(hash >> 16 & 0xffff);

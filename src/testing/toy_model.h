@@ -1,8 +1,10 @@
-// ToyModel: a Model without weights whose logits hash everything that the row can see through its KV pages.
+// ToyModel: a Model without weights whose logits hash everything that the row can see through its
+// KV pages.
 //
-// One wrong page, position, length or token changes every later token, so engine tests that compare tokens and logprobs bit
-// for bit notice any mistake of the bookkeeping. It reads unwritten positions of its pages, too, with weight zero, as a
-// tiled kernel might: a stale not-a-number there shows.
+// One wrong page, position, length or token changes every later token, so engine tests that compare
+// tokens and logprobs bit for bit notice any mistake of the bookkeeping. It reads unwritten
+// positions of its pages, too, with weight zero, as a tiled kernel might: a stale not-a-number
+// there shows.
 #ifndef ASHLAR_TESTING_TOY_MODEL_H_
 #define ASHLAR_TESTING_TOY_MODEL_H_
 
@@ -14,7 +16,8 @@ namespace ashlar {
 
 class ToyModel : public Model {
  public:
-  // Columns from decodable on hold the largest logits of the row: a planted fault that a sampler must not see.
+  // Columns from decodable on hold the largest logits of the row: a planted fault that a sampler
+  // must not see.
   ToyModel(int64_t vocabulary, int64_t decodable, int64_t context_length);
 
   void forward(Step& step, TensorView logits) override;

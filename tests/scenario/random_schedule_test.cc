@@ -1,6 +1,7 @@
-// Thousands of short random stories: arrivals, lengths, choices, drafts, late masks, cancels, failures and page pressure
-// from a seeded generator. After every move the bookkeeping is consistent, and in the end every request has ended, every
-// page and slot is free, and every token is the one that the sequence would have got alone.
+// Thousands of short random stories: arrivals, lengths, choices, drafts, late masks, cancels,
+// failures and page pressure from a seeded generator. After every move the bookkeeping is
+// consistent, and in the end every request has ended, every page and slot is free, and every token
+// is the one that the sequence would have got alone.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -20,7 +21,8 @@ constexpr int64_t kMaxDrafts = 3;
 
 class RandomStory {
  public:
-  explicit RandomStory(uint64_t seed) : random_(seed), scheduler_(make_options()), runner_(fake_options()) {}
+  explicit RandomStory(uint64_t seed)
+      : random_(seed), scheduler_(make_options()), runner_(fake_options()) {}
 
   // "" or what went wrong.
   std::string play() {
@@ -31,8 +33,10 @@ class RandomStory {
       if (!launch() && !complete()) return "nothing can be done, but requests are left";
       check();
     }
-    if (wrong_.empty() && scheduler_.pages().free_count() != scheduler_.pages().size()) return "a page leaked";
-    if (wrong_.empty() && scheduler_.slots().free_count() != scheduler_.slots().size()) return "a slot leaked";
+    if (wrong_.empty() && scheduler_.pages().free_count() != scheduler_.pages().size())
+      return "a page leaked";
+    if (wrong_.empty() && scheduler_.slots().free_count() != scheduler_.slots().size())
+      return "a slot leaked";
     if (wrong_.empty() && ended_ != started_) return "a request did not end";
     return wrong_;
   }
@@ -40,7 +44,9 @@ class RandomStory {
   const SchedulerCounts& counts() const { return scheduler_.counts(); }
 
  private:
-  int64_t roll(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
+  int64_t roll(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
   bool chance(int percent) { return roll(1, 100) <= percent; }
 
   SchedulerOptions make_options() {
@@ -83,7 +89,8 @@ class RandomStory {
     SequenceSpec spec;
     spec.request = requests_++;
     const int64_t length = chance(30) ? 32 * roll(1, 3) : roll(1, 90);
-    for (int64_t i = 0; i < length; ++i) spec.prompt.push_back(static_cast<int32_t>(roll(0, kVocabulary - 1)));
+    for (int64_t i = 0; i < length; ++i)
+      spec.prompt.push_back(static_cast<int32_t>(roll(0, kVocabulary - 1)));
     spec.stop.max_tokens = chance(30) ? roll(1, 3) : roll(1, 150);
     if (chance(30)) spec.stop.end_tokens = {kEnd};
     spec.stop.min_tokens = roll(0, 3);
@@ -151,8 +158,10 @@ class RandomStory {
     tokens.insert(tokens.end(), wish.output.begin(), wish.output.end());
     for (int64_t i = 0; i < outcome.appended; ++i) {
       const int32_t token = result.tokens[static_cast<size_t>(i)].token;
-      const int32_t wanted = FakeRunner::next_token(tokens, wish.spec.request, wish.choice, kVocabulary);
-      if (token != wanted) note(fmt::format("sequence {}: token {} instead of {}", outcome.sequence, token, wanted));
+      const int32_t wanted =
+          FakeRunner::next_token(tokens, wish.spec.request, wish.choice, kVocabulary);
+      if (token != wanted)
+        note(fmt::format("sequence {}: token {} instead of {}", outcome.sequence, token, wanted));
       tokens.push_back(token);
       wish.output.push_back(token);
     }

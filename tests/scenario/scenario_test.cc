@@ -1,4 +1,5 @@
-// Plays every story in tests/scenario/*.txt, and shows that planted bugs make the stories that are about them fail.
+// Plays every story in tests/scenario/*.txt, and shows that planted bugs make the stories that are
+// about them fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,14 +22,17 @@ std::string read(const std::filesystem::path& path) {
 
 std::vector<std::filesystem::path> stories() {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "tests" / "scenario")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(source_dir() / "tests" / "scenario")) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
   return paths;
 }
 
-std::string story(std::string_view name) { return read(source_dir() / "tests" / "scenario" / name); }
+std::string story(std::string_view name) {
+  return read(source_dir() / "tests" / "scenario" / name);
+}
 
 TEST(Scenario, EveryStoryIsTrue) {
   const auto paths = stories();
@@ -38,7 +42,8 @@ TEST(Scenario, EveryStoryIsTrue) {
   }
 }
 
-// The gate itself: a token read from a copy that the host had at launch is one step old at depth two.
+// The gate itself: a token read from a copy that the host had at launch is one step old at depth
+// two.
 TEST(Scenario, AStaleTokenIsNoticedAtDepthTwo) {
   const auto plant = [](FakeRunnerOptions& options) { options.plant_stale_token = true; };
   const std::string found = Scenario(plant).play(story("two_steps_in_flight.txt"));
