@@ -38,14 +38,26 @@ is_preset() { [[ " $PRESETS " == *" $1 "* ]]; }
 # build PRESET [TARGET...]: configures when needed and lets ninja decide the rest; silent when nothing
 # is to do. Without targets everything is built, tests included.
 build() {
-  local preset=$1 cargo settings log
+  local preset=$1 lock
+  mkdir -p "build/$preset"
+  # Two builds in one folder would spoil each other's log.
+  exec {lock}>"build/$preset/.lock"
+  flock --nonblock "$lock" || {
+    say "Waiting for another build in build/$preset"
+    flock "$lock"
+  }
+  configure_and_build "$@" {lock}>&-
+  exec {lock}>&-
+}
+
+configure_and_build() {
+  local preset=$1 cargo settings log built
   shift
   cargo=$(<build/setup/cargo)
   settings="$PWD $MODELS_DIR $cargo ${CXX:-}"
   log=build/$preset/configure.log
   if [[ ! -e build/$preset/build.ninja || $(cat "build/$preset/settings" 2>/dev/null) != "$settings" ]]; then
     say "Configuring build/$preset"
-    mkdir -p "build/$preset"
     # A half-made or moved cache would keep old answers.
     rm -f "build/$preset/CMakeCache.txt"
     cmake --preset "$preset" -DASHLAR_CARGO="$cargo" -DASHLAR_MODELS_DIR="$MODELS_DIR" >"$log" 2>&1 || {
@@ -55,7 +67,8 @@ build() {
     }
     printf '%s\n' "$settings" >"build/$preset/settings"
   fi
-  if [[ -e build/$preset/.built ]]; then
+  built=build/$preset/.built.$(tr ' /' '+_' <<<"${*:-all}")
+  if [[ -e $built ]]; then
     # Most calls find nothing to do and should say nothing; a longer one should not look like a hang.
     (sleep 2 >/dev/null 2>&1 && say "Building what changed in build/$preset") &
     local notice=$! result=0
@@ -66,7 +79,7 @@ build() {
   else
     say "Building build/$preset (the first time takes minutes)"
     ninja -C "build/$preset" "$@" >&2 || build_failed "$preset"
-    touch "build/$preset/.built"
+    touch "$built"
   fi
 }
 
