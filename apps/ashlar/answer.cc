@@ -1,5 +1,6 @@
-// Drives the engine step by step on the calling thread. An interrupt cancels the request and keeps what was said.
-// Speeds are counted from submission: the first token's time is the prompt's, the rest are decode steps.
+// Drives the engine step by step on the calling thread. An interrupt cancels the request and keeps
+// what was said. Speeds are counted from submission: the first token's time is the prompt's, the
+// rest are decode steps.
 #include "answer.h"
 
 #include <algorithm>
@@ -112,15 +113,18 @@ std::string answer_stats(const ModelSession& session, const Answer& answer) {
   const auto decoded = static_cast<double>(answer.tokens.size()) - 1;
   const auto prompt = static_cast<double>(answer.usage.prompt_tokens);
   return fmt::format(
-      "{} prompt tokens, first token after {:.1f} ms ({:.0f} tok/s); {} output tokens, {:.1f} tok/s; "
+      "{} prompt tokens, first token after {:.1f} ms ({:.0f} tok/s); {} output tokens, {:.1f} "
+      "tok/s; "
       "finished: {}; seed {}\n"
-      "{} steps, {} of {} pages free, KV {:.1f} MB, scratch {:.1f} of {:.1f} MB used, weights {:.1f} MB a "
+      "{} steps, {} of {} pages free, KV {:.1f} MB, scratch {:.1f} of {:.1f} MB used, weights "
+      "{:.1f} MB a "
       "step ({}), {}\n",
       answer.usage.prompt_tokens, answer.first_token_seconds * 1e3,
       prompt / std::max(answer.first_token_seconds, 1e-9), answer.usage.output_tokens,
-      decoded > 0 ? decoded / std::max(decode_seconds, 1e-9) : 0.0, finish_reason_name(answer.finish),
-      answer.seed, stats.steps, stats.pages_free, stats.pages_total,
-      static_cast<double>(stats.kv_bytes) * 1e-6, static_cast<double>(stats.workspace_peak_bytes) * 1e-6,
+      decoded > 0 ? decoded / std::max(decode_seconds, 1e-9) : 0.0,
+      finish_reason_name(answer.finish), answer.seed, stats.steps, stats.pages_free,
+      stats.pages_total, static_cast<double>(stats.kv_bytes) * 1e-6,
+      static_cast<double>(stats.workspace_peak_bytes) * 1e-6,
       static_cast<double>(stats.workspace_bytes) * 1e-6,
       static_cast<double>(session.model->info().weight_bytes) * 1e-6,
       session.model->info().weight_formats, session.device->name());

@@ -1,5 +1,5 @@
-// Binds option fields to CLI11. Values are parsed by base/options, so that a flag and a file accept the same text and
-// fail with the same message; CLI11 does the words, the grouping and --help.
+// Binds option fields to CLI11. Values are parsed by base/options, so that a flag and a file accept
+// the same text and fail with the same message; CLI11 does the words, the grouping and --help.
 #include "flags.h"
 
 #include <CLI/App.hpp>
@@ -42,9 +42,7 @@ void add_field(CLI::App& app, const OptionField& field, Collected& collected) {
     const auto name = field.flag() + ",!--no-" + field.flag().substr(2);
     app.add_flag_function(
         name,
-        [&collected, &field](int64_t count) {
-          collected[&field] = {count > 0 ? "true" : "false"};
-        },
+        [&collected, &field](int64_t count) { collected[&field] = {count > 0 ? "true" : "false"}; },
         help);
     return;
   }

@@ -1,8 +1,8 @@
-// Command lines: positional words and option fields (base/options.h), parsed by CLI11 behind this header, since CLI11
-// costs seconds of compile time wherever it is included.
+// Command lines: positional words and option fields (base/options.h), parsed by CLI11 behind this
+// header, since CLI11 costs seconds of compile time wherever it is included.
 //
-// Order of precedence: flags, then the options file (--options FILE, JSON), then defaults. Unknown flags, flags given
-// twice and values out of range are errors that name the flag.
+// Order of precedence: flags, then the options file (--options FILE, JSON), then defaults. Unknown
+// flags, flags given twice and values out of range are errors that name the flag.
 #ifndef ASHLAR_APPS_FLAGS_H_
 #define ASHLAR_APPS_FLAGS_H_
 

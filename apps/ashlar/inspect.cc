@@ -1,5 +1,5 @@
-// ashlar inspect MODEL: what a checkpoint holds, what would run, and what is refused and why. Reads headers and builds the
-// model (which only maps weights), but runs nothing and allocates no cache.
+// ashlar inspect MODEL: what a checkpoint holds, what would run, and what is refused and why. Reads
+// headers and builds the model (which only maps weights), but runs nothing and allocates no cache.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -71,12 +71,10 @@ nlohmann::json checkpoint_json(const Checkpoint& checkpoint, bool tensors) {
 
 nlohmann::json text_json(const OpenedModel& opened) {
   const Tokenizer& tokenizer = *opened.tokenizer;
-  return {{"decodable", tokenizer.vocab_size()},
-          {"bos", tokenizer.bos_text()},
-          {"eos", tokenizer.eos_text()},
-          {"adds_bos", tokenizer.adds_bos()},
-          {"end_tokens", opened.end_tokens},
-          {"chat_template", opened.chat_template.has_value()}};
+  return {
+      {"decodable", tokenizer.vocab_size()}, {"bos", tokenizer.bos_text()},
+      {"eos", tokenizer.eos_text()},         {"adds_bos", tokenizer.adds_bos()},
+      {"end_tokens", opened.end_tokens},     {"chat_template", opened.chat_template.has_value()}};
 }
 
 nlohmann::json model_json(const Model& model, const Device& device) {
@@ -121,7 +119,8 @@ void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
   if (!command.tensors) return;
   fmt::print("\n{:<10} {:<20} name\n", "type", "shape");
   for (const StoredTensor& tensor : checkpoint.tensors()) {
-    fmt::print("{:<10} {:<20} {}\n", storage_name(tensor.type), shape_text(tensor.shape), tensor.name);
+    fmt::print("{:<10} {:<20} {}\n", storage_name(tensor.type), shape_text(tensor.shape),
+               tensor.name);
   }
 }
 
@@ -137,8 +136,8 @@ Result<int> inspect(const InspectCommand& command) {
     text = text_json(*opened);
     ASHLAR_ASSIGN(const auto device, make_device(command.device));
     const auto built = build_model(*opened, *device, command.device);
-    model = built ? model_json(**built, *device)
-                  : nlohmann::json{{"refused", built.error().message}};
+    model =
+        built ? model_json(**built, *device) : nlohmann::json{{"refused", built.error().message}};
     exit_code = built ? 0 : 1;
   } else {
     text["refused"] = opened.error().message;
@@ -159,11 +158,11 @@ Result<int> inspect(const InspectCommand& command) {
 
 int inspect_verb(const Words& words) {
   InspectCommand command;
-  CommandLine line = {"inspect",
-                      "Shows what a checkpoint holds and what would run.",
-                      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model,
-                        true}},
-                      inspect_fields(command)};
+  CommandLine line = {
+      "inspect",
+      "Shows what a checkpoint holds and what would run.",
+      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true}},
+      inspect_fields(command)};
   const Result<Parsed> parsed = parse_command_line(line, words);
   if (!parsed) return report(parsed.error());
   if (*parsed == Parsed::kHelpShown) return 0;

@@ -1,5 +1,5 @@
-// Opens a model argument and builds what answers it. Order matters for a fast start: the checkpoint is only mapped, so
-// nearly all of the time here is the tokenizer's vocabulary.
+// Opens a model argument and builds what answers it. Order matters for a fast start: the checkpoint
+// is only mapped, so nearly all of the time here is the tokenizer's vocabulary.
 #include "model_session.h"
 
 #include <algorithm>
@@ -23,9 +23,10 @@ Status load_text_of_folder(const Checkpoint& checkpoint, OpenedModel& opened) {
   ASHLAR_ASSIGN(const auto config, checkpoint.optional_text("tokenizer_config.json"));
   ASHLAR_ASSIGN(const auto jinja, checkpoint.optional_text("chat_template.jinja"));
   if (!tokenizer_json) {
-    return fail(ErrorCode::kNotFound,
-                "{}: there is no tokenizer.json; other tokenizer files are not read, convert them first",
-                checkpoint.path());
+    return fail(
+        ErrorCode::kNotFound,
+        "{}: there is no tokenizer.json; other tokenizer files are not read, convert them first",
+        checkpoint.path());
   }
   ASHLAR_ASSIGN(opened.tokenizer, Tokenizer::from_json(*tokenizer_json, config.value_or("")));
   ASHLAR_ASSIGN(opened.chat_template,
@@ -41,8 +42,9 @@ Status add_end_tokens(const nlohmann::json& config, std::string_view name, int64
   const nlohmann::json list = found->is_array() ? *found : nlohmann::json::array({*found});
   for (const nlohmann::json& id : list) {
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= vocabulary) {
-      return fail(ErrorCode::kCorrupt, "{}: 'eos_token_id' {} is not a token of the vocabulary of {}", name,
-                  id.dump(), vocabulary);
+      return fail(ErrorCode::kCorrupt,
+                  "{}: 'eos_token_id' {} is not a token of the vocabulary of {}", name, id.dump(),
+                  vocabulary);
     }
     ids.push_back(id.get<int32_t>());
   }

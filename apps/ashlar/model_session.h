@@ -1,7 +1,8 @@
-// ModelSession: a model that is ready to answer: checkpoint, tokenizer, chat template, device, network and engine.
+// ModelSession: a model that is ready to answer: checkpoint, tokenizer, chat template, device,
+// network and engine.
 //
-// Made once a process by `run`. Members are in the order in which they depend on each other, so that they are destroyed
-// the other way round.
+// Made once a process by `run`. Members are in the order in which they depend on each other, so
+// that they are destroyed the other way round.
 #ifndef ASHLAR_APPS_MODEL_SESSION_H_
 #define ASHLAR_APPS_MODEL_SESSION_H_
 
@@ -26,7 +27,7 @@ struct OpenedModel {
   std::shared_ptr<Checkpoint> checkpoint;
   std::optional<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;  // none: only --raw works
-  std::vector<int32_t> end_tokens;            // of the tokenizer, config.json and generation_config.json
+  std::vector<int32_t> end_tokens;  // of the tokenizer, config.json and generation_config.json
 };
 
 Result<OpenedModel> open_model(const std::string& argument, const Environment& environment);

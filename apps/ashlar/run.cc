@@ -1,7 +1,8 @@
-// ashlar run MODEL [PROMPT]: one answer to PROMPT, to what a pipe delivers, or a chat with history on a terminal.
+// ashlar run MODEL [PROMPT]: one answer to PROMPT, to what a pipe delivers, or a chat with history
+// on a terminal.
 //
-// Text streams to stdout and everything else goes to stderr, so a pipe gets the answer alone. Ctrl-C stops the answer; in
-// a chat the next one may follow, elsewhere the exit code is 130.
+// Text streams to stdout and everything else goes to stderr, so a pipe gets the answer alone.
+// Ctrl-C stops the answer; in a chat the next one may follow, elsewhere the exit code is 130.
 #include <unistd.h>
 
 #include <cstdio>
@@ -26,12 +27,13 @@ struct RunCommand {
 };
 
 CommandLine command_line(RunCommand& command) {
-  return {"run",
-          "Answers a prompt, or chats on a terminal.",
-          {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true},
-           {"PROMPT", "the prompt; without it stdin is read, a terminal starts a chat", &command.prompt,
-            false}},
-          command.options.fields()};
+  return {
+      "run",
+      "Answers a prompt, or chats on a terminal.",
+      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true},
+       {"PROMPT", "the prompt; without it stdin is read, a terminal starts a chat", &command.prompt,
+        false}},
+      command.options.fields()};
 }
 
 Result<Request> make_request(const ModelSession& session, const RunOptions& options,
@@ -59,7 +61,8 @@ Result<Request> make_request(const ModelSession& session, const RunOptions& opti
 
 nlohmann::json first_messages(const RunOptions& options) {
   nlohmann::json messages = nlohmann::json::array();
-  if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
+  if (!options.system.empty())
+    messages.push_back({{"role", "system"}, {"content", options.system}});
   return messages;
 }
 
@@ -138,8 +141,9 @@ bool read_line(std::string& line) {
 }
 
 Status chat(ModelSession& session, RunCommand& command) {
-  fmt::print(stderr, "Chat with {}. /reset forgets the history, /exit or Ctrl-D ends, Ctrl-C stops an "
-                     "answer, a backslash at the end of a line continues it.\n",
+  fmt::print(stderr,
+             "Chat with {}. /reset forgets the history, /exit or Ctrl-D ends, Ctrl-C stops an "
+             "answer, a backslash at the end of a line continues it.\n",
              command.model);
   nlohmann::json messages = first_messages(command.options);
   std::string line;
@@ -164,10 +168,11 @@ Status chat(ModelSession& session, RunCommand& command) {
     }
     messages.push_back({{"role", "user"}, {"content", line}});
     Result<std::vector<int32_t>> prompt = encode_chat(session, command.options, messages);
-    Result<Answer> out = prompt ? ask(session, command, std::move(*prompt))
-                                : tl::unexpected<Error>(prompt.error());
+    Result<Answer> out =
+        prompt ? ask(session, command, std::move(*prompt)) : tl::unexpected<Error>(prompt.error());
     if (!out) {
-      // The chat goes on without the turn that failed, for example because the history outgrew the context.
+      // The chat goes on without the turn that failed, for example because the history outgrew the
+      // context.
       report(out.error());
       messages.erase(messages.size() - 1);
       continue;
@@ -178,7 +183,8 @@ Status chat(ModelSession& session, RunCommand& command) {
   return {};
 }
 
-// The first parse finds MODEL; its generation_config.json then becomes defaults under the flags of the second.
+// The first parse finds MODEL; its generation_config.json then becomes defaults under the flags of
+// the second.
 Result<OpenedModel> open_with_defaults(RunCommand& command, const Words& words) {
   ASHLAR_ASSIGN(OpenedModel opened, open_model(command.model, read_environment()));
   const nlohmann::json* generation = opened.checkpoint->generation_config();
@@ -203,7 +209,8 @@ Result<int> run(RunCommand& command, const Words& words) {
                 command.model);
   }
   if (command.prompt.empty() && on_terminal && command.options.raw) {
-    return fail(ErrorCode::kInvalidArgument, "--raw needs a PROMPT or a pipe; a chat needs a template");
+    return fail(ErrorCode::kInvalidArgument,
+                "--raw needs a PROMPT or a pipe; a chat needs a template");
   }
   ASHLAR_ASSIGN(ModelSession session, start_session(std::move(opened), command.options));
   OpTable table;

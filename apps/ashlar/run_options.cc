@@ -10,12 +10,15 @@ namespace ashlar {
 
 namespace {
 
-// Keys that say nothing about which token comes next, or that are read elsewhere (end tokens: model_session.cc).
+// Keys that say nothing about which token comes next, or that are read elsewhere (end tokens:
+// model_session.cc).
 const std::set<std::string>& harmless_keys() {
   static const std::set<std::string> keys = {
-      "_from_model_config", "bos_token_id",   "eos_token_id",     "pad_token_id", "transformers_version",
-      "use_cache",          "cache_implementation", "max_length", "max_new_tokens", "trust_remote_code",
-      "chat_format",        "return_dict_in_generate", "output_attentions", "output_hidden_states"};
+      "_from_model_config",   "bos_token_id",         "eos_token_id",
+      "pad_token_id",         "transformers_version", "use_cache",
+      "cache_implementation", "max_length",           "max_new_tokens",
+      "trust_remote_code",    "chat_format",          "return_dict_in_generate",
+      "output_attentions",    "output_hidden_states"};
   return keys;
 }
 
@@ -31,7 +34,8 @@ Status read_number(const nlohmann::json& value, const std::string& key, auto& ta
 }  // namespace
 
 void DeviceOptions::add_to(OptionFields& fields) {
-  fields.add("device", device, "where the model runs; auto takes the best there is").one_of({"auto", "cpu"});
+  fields.add("device", device, "where the model runs; auto takes the best there is")
+      .one_of({"auto", "cpu"});
   fields.add("threads", threads, "worker threads of the cpu; 0: one a usable core").range(0, 1024);
   fields.add("kv_type", kv_type, "element type of cached keys and values").one_of({"f16", "f32"});
 }
@@ -52,9 +56,11 @@ OptionFields RunOptions::fields() {
   f.add("stop_token", stop_tokens, "token id that ends the answer; repeatable");
   f.add("ignore_eos", ignore_eos, "do not end at the model's end-of-generation tokens");
   f.add("min_tokens", min_tokens, "no end before this many tokens").range(0, 1 << 20);
-  f.add("max_tokens", max_tokens, "tokens of an answer; 0: until the context is full").range(0, 1 << 20);
+  f.add("max_tokens", max_tokens, "tokens of an answer; 0: until the context is full")
+      .range(0, 1 << 20);
   f.add("system", system, "system message of the chat");
-  f.add("template_kwargs", template_kwargs, "JSON object of further variables for the chat template");
+  f.add("template_kwargs", template_kwargs,
+        "JSON object of further variables for the chat template");
   f.add("raw", raw, "give the prompt to the model as it is, without a chat template");
   f.add("json", json, "print one JSON object an answer instead of streaming text");
   f.add("stats", stats, "print effective settings, counts and speeds to stderr");
@@ -65,8 +71,10 @@ OptionFields RunOptions::fields() {
 Result<std::vector<std::string>> apply_generation_config(const nlohmann::json& config,
                                                          SamplingParams& sampling) {
   std::vector<std::string> without_effect;
-  if (!config.is_object()) return fail(ErrorCode::kCorrupt, "generation_config.json: not an object");
-  // Without do_sample the checkpoint's authors decode greedily; a temperature beside it is then moot.
+  if (!config.is_object())
+    return fail(ErrorCode::kCorrupt, "generation_config.json: not an object");
+  // Without do_sample the checkpoint's authors decode greedily; a temperature beside it is then
+  // moot.
   sampling = SamplingParams();
   const bool sample = config.value("do_sample", nlohmann::json(false)) == nlohmann::json(true);
   for (const auto& [key, value] : config.items()) {

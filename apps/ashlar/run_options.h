@@ -1,6 +1,6 @@
 // RunOptions: every knob of `ashlar run`, declared once (base/options.h).
-// Defaults of sampling may be replaced by the checkpoint's generation_config.json before flags are applied; which source
-// each value came from is part of the effective dump.
+// Defaults of sampling may be replaced by the checkpoint's generation_config.json before flags are
+// applied; which source each value came from is part of the effective dump.
 #ifndef ASHLAR_APPS_RUN_OPTIONS_H_
 #define ASHLAR_APPS_RUN_OPTIONS_H_
 
@@ -42,8 +42,8 @@ struct RunOptions {
   OptionFields fields();
 };
 
-// Takes over what generation_config.json says about sampling. Returns the keys that it found and that have no effect
-// here, for the user to see.
+// Takes over what generation_config.json says about sampling. Returns the keys that it found and
+// that have no effect here, for the user to see.
 Result<std::vector<std::string>> apply_generation_config(const nlohmann::json& config,
                                                          SamplingParams& sampling);
 

@@ -1,4 +1,5 @@
-// The verbs of the program, one file each. A verb takes the words after its name and returns the process's exit code.
+// The verbs of the program, one file each. A verb takes the words after its name and returns the
+// process's exit code.
 //
 // Exit codes: 0 done; 1 failed; 2 the command line or the request was wrong; 130 interrupted.
 #ifndef ASHLAR_APPS_VERBS_H_

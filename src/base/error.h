@@ -1,8 +1,9 @@
 // Expected failures as values: Error, Result<T> and the two macros that pass an error on.
 //
-// Whatever a user, a file or a device can cause is a Result; a mistake of ours is a CHECK (base/check.h). An Error is
-// mapped once to an exit code (apps/) or an HTTP status (serve/), so its code says what kind of failure it is and its
-// message says what, where and what to do. This file does not throw and does not log.
+// Whatever a user, a file or a device can cause is a Result; a mistake of ours is a CHECK
+// (base/check.h). An Error is mapped once to an exit code (apps/) or an HTTP status (serve/), so
+// its code says what kind of failure it is and its message says what, where and what to do. This
+// file does not throw and does not log.
 #ifndef ASHLAR_BASE_ERROR_H_
 #define ASHLAR_BASE_ERROR_H_
 
@@ -57,12 +58,13 @@ template <class... Args>
 #define ASHLAR_CONCAT_INNER(a, b) a##b
 #define ASHLAR_CONCAT(a, b) ASHLAR_CONCAT_INNER(a, b)
 
-// ASHLAR_TRY(expression): returns the error of a Result from the enclosing function, drops the value.
-#define ASHLAR_TRY(expression)                                                            \
-  do {                                                                                    \
-    if (auto ashlar_status = (expression); !ashlar_status.has_value()) {                  \
-      return tl::unexpected<::ashlar::Error>(std::move(ashlar_status).error());           \
-    }                                                                                     \
+// ASHLAR_TRY(expression): returns the error of a Result from the enclosing function, drops the
+// value.
+#define ASHLAR_TRY(expression)                                                  \
+  do {                                                                          \
+    if (auto ashlar_status = (expression); !ashlar_status.has_value()) {        \
+      return tl::unexpected<::ashlar::Error>(std::move(ashlar_status).error()); \
+    }                                                                           \
   } while (false)
 
 // ASHLAR_ASSIGN(auto x, expression): declares or assigns the value, or returns the error.

@@ -1,5 +1,6 @@
 // Parsing, printing and checking of option fields, the same for flags and for files.
-// Numbers are parsed whole: "12x" is an error, not 12. What a value means is the owner's business, not ours.
+// Numbers are parsed whole: "12x" is an error, not 12. What a value means is the owner's business,
+// not ours.
 #include "base/options.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ bool parse_number(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-tl::unexpected<Error> refuse(const OptionField& field, std::string_view text, std::string_view want) {
+tl::unexpected<Error> refuse(const OptionField& field, std::string_view text,
+                             std::string_view want) {
   const std::string range = field.range_text();
   return fail(ErrorCode::kInvalidArgument, "{}: '{}' is not {}{}{}", field.flag(), text, want,
               range.empty() ? "" : ", ", range);
@@ -45,7 +47,8 @@ Result<T> parse_in_range(const OptionField& field, std::string_view text, std::s
 
 Status set_number(const OptionField& field, std::string_view text, auto* target) {
   using Target = std::remove_pointer_t<decltype(target)>;
-  constexpr bool integer = std::is_same_v<Target, int64_t> || std::is_same_v<Target, std::optional<int64_t>>;
+  constexpr bool integer =
+      std::is_same_v<Target, int64_t> || std::is_same_v<Target, std::optional<int64_t>>;
   if constexpr (integer) {
     ASHLAR_ASSIGN(*target, parse_in_range<int64_t>(field, text, "a whole number"));
   } else {
@@ -104,26 +107,25 @@ std::string OptionField::range_text() const {
 
 Status set_option(const OptionField& field, std::string_view text) {
   return std::visit(
-      Overload{
-          [&](bool* v) -> Status {
-            if (text != "true" && text != "false") return refuse(field, text, "true or false");
-            *v = text == "true";
-            return {};
-          },
-          [&](std::string* v) -> Status {
-            if (!field.choices.empty() &&
-                std::find(field.choices.begin(), field.choices.end(), text) == field.choices.end()) {
-              return fail(ErrorCode::kInvalidArgument, "{}: '{}' is not one of {}", field.flag(), text,
-                          field.range_text());
-            }
-            *v = text;
-            return {};
-          },
-          [&](std::vector<std::string>* v) -> Status {
-            v->emplace_back(text);
-            return {};
-          },
-          [&](auto* v) -> Status { return set_number(field, text, v); }},
+      Overload{[&](bool* v) -> Status {
+                 if (text != "true" && text != "false") return refuse(field, text, "true or false");
+                 *v = text == "true";
+                 return {};
+               },
+               [&](std::string* v) -> Status {
+                 if (!field.choices.empty() && std::find(field.choices.begin(), field.choices.end(),
+                                                         text) == field.choices.end()) {
+                   return fail(ErrorCode::kInvalidArgument, "{}: '{}' is not one of {}",
+                               field.flag(), text, field.range_text());
+                 }
+                 *v = text;
+                 return {};
+               },
+               [&](std::vector<std::string>* v) -> Status {
+                 v->emplace_back(text);
+                 return {};
+               },
+               [&](auto* v) -> Status { return set_number(field, text, v); }},
       field.target);
 }
 
@@ -133,7 +135,8 @@ Status set_options(OptionFields& fields, const nlohmann::json& object, std::stri
   }
   for (const auto& [key, value] : object.items()) {
     auto& list = fields.list();
-    const auto field = std::find_if(list.begin(), list.end(), [&](auto& f) { return f.name == key; });
+    const auto field =
+        std::find_if(list.begin(), list.end(), [&](auto& f) { return f.name == key; });
     if (field == list.end()) {
       return fail(ErrorCode::kInvalidArgument, "{}: unknown option '{}'; see ashlar docs options",
                   source, key);

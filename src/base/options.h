@@ -1,12 +1,15 @@
-// Options declared once: a struct of plain fields with one visit() that states each field's name, meaning and range.
+// Options declared once: a struct of plain fields with one visit() that states each field's name,
+// meaning and range.
 //
 //   struct EngineOptions {
 //     int64_t threads = 0;
-//     void visit(OptionFields& f) { f.add("threads", threads, "worker threads; 0: one a core").range(0, 1024); }
+//     void visit(OptionFields& f) { f.add("threads", threads, "worker threads; 0: one a
+//     core").range(0, 1024); }
 //   };
 //
-// Command-line flags, the options file, --help, the effective dump, validation and docs/options.md are all made from
-// that list, so none of them can forget a knob. Fields point into the struct: it must outlive the list.
+// Command-line flags, the options file, --help, the effective dump, validation and docs/options.md
+// are all made from that list, so none of them can forget a knob. Fields point into the struct: it
+// must outlive the list.
 #ifndef ASHLAR_BASE_OPTIONS_H_
 #define ASHLAR_BASE_OPTIONS_H_
 
@@ -28,7 +31,7 @@ using OptionTarget = std::variant<bool*, int64_t*, double*, std::string*, std::o
 struct OptionField {
   std::string name;  // as in the options file: "kv_positions"; the flag is --kv-positions
   OptionTarget target;
-  std::string text;       // one sentence, no full stop
+  std::string text;  // one sentence, no full stop
   std::optional<double> low;
   std::optional<double> high;
   std::vector<std::string> choices;  // for strings; empty: any
@@ -43,7 +46,7 @@ struct OptionField {
     return *this;
   }
 
-  std::string flag() const;   // "--kv-positions"
+  std::string flag() const;  // "--kv-positions"
   bool is_switch() const { return std::holds_alternative<bool*>(target); }
   bool is_list() const { return std::holds_alternative<std::vector<std::string>*>(target); }
   std::string value_text() const;  // current value; "" for an empty optional
@@ -70,7 +73,8 @@ class OptionFields {
   std::vector<OptionField> fields_;
 };
 
-// Parses and range-checks one value; a list gets one more element. The error names the option, the value and the range.
+// Parses and range-checks one value; a list gets one more element. The error names the option, the
+// value and the range.
 Status set_option(const OptionField& field, std::string_view text);
 
 // Sets fields from a JSON object (an options file). A key that no field has is refused by name.

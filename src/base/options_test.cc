@@ -1,4 +1,5 @@
-// Every way an option can be set, printed and refused, on one small struct that has a field of each kind.
+// Every way an option can be set, printed and refused, on one small struct that has a field of each
+// kind.
 #include "base/options.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +84,8 @@ TEST(Options, FileSetsAndRefuses) {
   const Status unknown = set_options(fields, nlohmann::json{{"thread", 3}}, "options.json");
   EXPECT_EQ(unknown.error().message,
             "options.json: unknown option 'thread'; see ashlar docs options");
-  const Status nested = set_options(fields, nlohmann::json{{"threads", {{"a", 1}}}}, "options.json");
+  const Status nested =
+      set_options(fields, nlohmann::json{{"threads", {{"a", 1}}}}, "options.json");
   EXPECT_EQ(nested.error().message, "option 'threads': expected a single value, found object");
 }
 

@@ -1,9 +1,9 @@
-// Device, Stream and Event: where memory lives and in which order work runs. One interface; files with the suffix _cpu
-// or _cuda implement it. What runs is not known here: that is kernels/.
+// Device, Stream and Event: where memory lives and in which order work runs. One interface; files
+// with the suffix _cpu or _cuda implement it. What runs is not known here: that is kernels/.
 //
-// The CPU device runs work at once on the calling thread and its pool, so its streams are always idle when a call
-// returns; callers still record and wait, because the same code drives a GPU. Recorded graphs come with the first device
-// that has them.
+// The CPU device runs work at once on the calling thread and its pool, so its streams are always
+// idle when a call returns; callers still record and wait, because the same code drives a GPU.
+// Recorded graphs come with the first device that has them.
 #ifndef ASHLAR_DEVICE_DEVICE_H_
 #define ASHLAR_DEVICE_DEVICE_H_
 
@@ -25,7 +25,8 @@ std::string_view backend_name(Backend backend);
 class Device;
 class Stream;
 
-// What an operation tells whoever watches a stream; bytes and flops are the least it must move and compute.
+// What an operation tells whoever watches a stream; bytes and flops are the least it must move and
+// compute.
 struct OpEvent {
   std::string_view name;
   int64_t bytes = 0;
@@ -71,7 +72,8 @@ class Device {
   // At least 64-byte aligned, contents undefined. Fails with kResourceExhausted.
   virtual Result<Buffer> allocate(size_t bytes) = 0;
   virtual std::unique_ptr<Stream> new_stream() = 0;
-  // Copies bytes between host memory and memory of this device, or within it, in stream order. No overlap.
+  // Copies bytes between host memory and memory of this device, or within it, in stream order. No
+  // overlap.
   virtual void copy(Stream& stream, void* to, const void* from, size_t bytes) = 0;
   // The worker threads of a CPU device; nullptr elsewhere.
   virtual ThreadPool* thread_pool() { return nullptr; }

@@ -47,10 +47,11 @@ class CpuDevice : public Device {
   Result<Buffer> allocate(size_t bytes) override {
     const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
     const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, std::max(rounded, alignment));
+    void* data =
+        rounded < bytes ? nullptr : std::aligned_alloc(alignment, std::max(rounded, alignment));
     if (data == nullptr) {
-      return fail(ErrorCode::kResourceExhausted, "out of memory: {} bytes could not be allocated on the cpu",
-                  bytes);
+      return fail(ErrorCode::kResourceExhausted,
+                  "out of memory: {} bytes could not be allocated on the cpu", bytes);
     }
     if (alignment == kHugePage) madvise(data, rounded, MADV_HUGEPAGE);
     return Buffer(data, bytes, free_host);
@@ -74,9 +75,7 @@ int usable_cores() {
 
 }  // namespace
 
-std::string_view backend_name(Backend backend) {
-  return backend == Backend::kCpu ? "cpu" : "cuda";
-}
+std::string_view backend_name(Backend backend) { return backend == Backend::kCpu ? "cpu" : "cuda"; }
 
 std::unique_ptr<Device> new_cpu_device(int threads) {
   CHECK_GE(threads, 0);

@@ -1,5 +1,6 @@
-// The pool's threads spin briefly before they sleep: a decode step is some hundred loops of 10 to 100 microseconds, and
-// a futex wake costs as much as a short loop. Spinning is bounded (about 20 microseconds), so an idle engine uses no CPU.
+// The pool's threads spin briefly before they sleep: a decode step is some hundred loops of 10 to
+// 100 microseconds, and a futex wake costs as much as a short loop. Spinning is bounded (about 20
+// microseconds), so an idle engine uses no CPU.
 #include "device/thread_pool.h"
 
 #include <atomic>

@@ -1,8 +1,9 @@
 // ThreadPool: a fixed set of worker threads that run the parts of one parallel loop at a time.
 //
-// The CPU backend owns one. Which thread runs which part never changes a result: kernels cut work by output, never by
-// reduction, so the number of threads is not part of the numeric definition (DESIGN row rule, docs/numerics.md).
-// One loop at a time: run() is called from one thread (the runner), and never from inside a part.
+// The CPU backend owns one. Which thread runs which part never changes a result: kernels cut work
+// by output, never by reduction, so the number of threads is not part of the numeric definition
+// (DESIGN row rule, docs/numerics.md). One loop at a time: run() is called from one thread (the
+// runner), and never from inside a part.
 #ifndef ASHLAR_DEVICE_THREAD_POOL_H_
 #define ASHLAR_DEVICE_THREAD_POOL_H_
 
@@ -22,8 +23,9 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls part(i, thread) for every i in [0, parts) and returns when all are done; thread is in [0, threads()) and tells
-  // which scratch to use. Parts are handed out in ascending order to whichever thread is free.
+  // Calls part(i, thread) for every i in [0, parts) and returns when all are done; thread is in [0,
+  // threads()) and tells which scratch to use. Parts are handed out in ascending order to whichever
+  // thread is free.
   void run(int64_t parts, const std::function<void(int64_t part, int thread)>& part);
 
  private:

@@ -1,5 +1,6 @@
-// Every part of every loop runs exactly once, whatever the number of threads and parts, also when loops follow each
-// other without a pause (the case in which a late worker could take a part of the next loop).
+// Every part of every loop runs exactly once, whatever the number of threads and parts, also when
+// loops follow each other without a pause (the case in which a late worker could take a part of the
+// next loop).
 #include "device/thread_pool.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,9 @@
-// Workspace: per-step scratch, taken like a stack from one buffer that was allocated before the first step.
+// Workspace: per-step scratch, taken like a stack from one buffer that was allocated before the
+// first step.
 //
-// Views live until the Scope they were taken in ends. The size comes from the model's own upper bound for the largest
-// step (Model::workspace_bytes); peak_bytes() tells what was really used. Used by one thread.
+// Views live until the Scope they were taken in ends. The size comes from the model's own upper
+// bound for the largest step (Model::workspace_bytes); peak_bytes() tells what was really used.
+// Used by one thread.
 #ifndef ASHLAR_DEVICE_WORKSPACE_H_
 #define ASHLAR_DEVICE_WORKSPACE_H_
 
@@ -17,7 +19,8 @@ class Workspace {
  public:
   explicit Workspace(Buffer buffer) : buffer_(std::move(buffer)) {}
 
-  // Uninitialised memory, 64-byte aligned. CHECKs that the buffer is large enough: its size comes from the memory plan.
+  // Uninitialised memory, 64-byte aligned. CHECKs that the buffer is large enough: its size comes
+  // from the memory plan.
   TensorView take(DType type, Shape shape) {
     const size_t begin = static_cast<size_t>(round_up(static_cast<int64_t>(used_), 64));
     const size_t end = begin + static_cast<size_t>(shape.count()) * dtype_bytes(type);

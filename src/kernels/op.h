@@ -1,13 +1,13 @@
-// Op<Args>: the one door every kernel passes. An operation is a constant-initialised object: a name, a contract, a cost
-// and one cell per backend. Calling it checks shapes, reports bytes and flops to the stream's observer, picks the cell
-// and runs it.
+// Op<Args>: the one door every kernel passes. An operation is a constant-initialised object: a
+// name, a contract, a cost and one cell per backend. Calling it checks shapes, reports bytes and
+// flops to the stream's observer, picks the cell and runs it.
 //
-//   const Op<NormArgs> rms_norm = {"rms_norm", rms_norm_contract, rms_norm_cost, rms_norm_reference,
-//                                  {rms_norm_cpu, rms_norm_cuda}};
+//   const Op<NormArgs> rms_norm = {"rms_norm", contract, cost, reference, {cpu_cell, cuda_cell}};
 //
-// On the CPU the reference fills a missing cell; on CUDA a missing cell ends the process with a list of what exists. A
-// cell that a build leaves out is declared [[gnu::weak]], so its address is null there and no table of conditionals is
-// needed. Contracts are for programmer errors: what a file or a user can get wrong is refused when a model is built.
+// On the CPU the reference fills a missing cell; on CUDA a missing cell ends the process with a
+// list of what exists. A cell that a build leaves out is declared [[gnu::weak]], so its address is
+// null there and no table of conditionals is needed. Contracts are for programmer errors: what a
+// file or a user can get wrong is refused when a model is built.
 #ifndef ASHLAR_KERNELS_OP_H_
 #define ASHLAR_KERNELS_OP_H_
 
@@ -20,7 +20,8 @@
 
 namespace ashlar {
 
-// The least an operation must move and compute, for profiles: weights and activations read and written once.
+// The least an operation must move and compute, for profiles: weights and activations read and
+// written once.
 struct OpCost {
   int64_t bytes = 0;
   int64_t flops = 0;
@@ -48,7 +49,8 @@ class ShapeCheck {
 
  private:
   [[noreturn]] void violated(const char* what) const;
-  [[noreturn]] void violated_shape(const TensorView& view, const Shape& wanted, const char* name) const;
+  [[noreturn]] void violated_shape(const TensorView& view, const Shape& wanted,
+                                   const char* name) const;
   [[noreturn]] void violated_dtype(const TensorView& view, DType wanted, const char* name) const;
 
   const char* op_;
@@ -63,8 +65,8 @@ struct Op {
   const char* name;
   void (*contract)(const Args& args, const ShapeCheck& check);
   OpCost (*cost)(const Args& args);
-  Cell reference;              // plain, slow, the meaning of the operation; host memory
-  Cell cells[kBackendCount];   // by Backend; null: none in this build
+  Cell reference;             // plain, slow, the meaning of the operation; host memory
+  Cell cells[kBackendCount];  // by Backend; null: none in this build
 
   void operator()(Stream& stream, const Args& args) const {
     contract(args, ShapeCheck(name));

@@ -1,5 +1,5 @@
-// The call path: contract first, then the observer, then the cell; the reference fills a missing CPU cell, and a missing
-// cell of another backend ends the process by name.
+// The call path: contract first, then the observer, then the cell; the reference fills a missing
+// CPU cell, and a missing cell of another backend ends the process by name.
 #include "kernels/op.h"
 
 #include <gtest/gtest.h>

@@ -109,6 +109,7 @@ Status Llama::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
 
 }  // namespace
 
-const ModelFamily llama_family = {"llama", kModelTypes, "Llama 2 and 3, Mistral, SmolLM2", build_model<Llama>};
+const ModelFamily llama_family = {"llama", kModelTypes, "Llama 2 and 3, Mistral, SmolLM2",
+                                  build_model<Llama>};
 
 }  // namespace ashlar

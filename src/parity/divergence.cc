@@ -1,5 +1,5 @@
-// The sums behind divergence.h, in double: a divergence of 1e-9 nat is a difference of sums near 1, which float cannot
-// show. Quantiles are of the sorted values, nearest rank.
+// The sums behind divergence.h, in double: a divergence of 1e-9 nat is a difference of sums near 1,
+// which float cannot show. Quantiles are of the sorted values, nearest rank.
 #include "parity/divergence.h"
 
 #include <fmt/format.h>
@@ -49,8 +49,8 @@ double top_divergence(std::span<const float> logits, const TopReference& referen
     }
     sum += rest * (reference.rest_logprob - std::log(ours_rest));
   }
-  // The stored logprobs are float32, so their masses add up to 1 within 1e-7 only; without this the rounding would show
-  // as a divergence of either sign.
+  // The stored logprobs are float32, so their masses add up to 1 within 1e-7 only; without this the
+  // rounding would show as a divergence of either sign.
   const double mass = kept + rest;
   return sum / mass - std::log(mass);
 }
@@ -91,9 +91,8 @@ DivergenceSummary DivergenceMeter::summary() const {
   if (values_.empty()) return summary;
   std::vector<double> sorted = values_;
   // A NaN sorts last, as the worst value that it is.
-  std::sort(sorted.begin(), sorted.end(), [](double a, double b) {
-    return std::isnan(a) ? false : std::isnan(b) || a < b;
-  });
+  std::sort(sorted.begin(), sorted.end(),
+            [](double a, double b) { return std::isnan(a) ? false : std::isnan(b) || a < b; });
   for (double v : sorted) summary.mean += v;
   summary.mean /= static_cast<double>(sorted.size());
   summary.median = quantile(sorted, 0.5);
@@ -105,12 +104,13 @@ DivergenceSummary DivergenceMeter::summary() const {
 
 std::string DivergenceSummary::text() const {
   std::string out = fmt::format(
-      "{} positions: KL mean {:.3e} median {:.3e} p99 {:.3e} p99.9 {:.3e} max {:.3e}, non-finite {}", positions, mean,
-      median, p99, p999, max, non_finite);
+      "{} positions: KL mean {:.3e} median {:.3e} p99 {:.3e} p99.9 {:.3e} max {:.3e}, non-finite "
+      "{}",
+      positions, mean, median, p99, p999, max, non_finite);
   if (compared == 0) return out;
   const double share = static_cast<double>(top1_equal) / static_cast<double>(compared);
-  return out + fmt::format("; top-1 equal {:.3f} %, wrong outside near ties {} (near ties {})", 100 * share,
-                           top1_wrong, near_ties);
+  return out + fmt::format("; top-1 equal {:.3f} %, wrong outside near ties {} (near ties {})",
+                           100 * share, top1_wrong, near_ties);
 }
 
 }  // namespace ashlar

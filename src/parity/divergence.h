@@ -1,10 +1,11 @@
-// How far logits are from a reference: Kullback-Leibler divergence a position, agreement of the most likely token, and
-// their distribution over many positions.
+// How far logits are from a reference: Kullback-Leibler divergence a position, agreement of the
+// most likely token, and their distribution over many positions.
 //
-// Divergence is KL(reference || ours) in nat, summed in double over the decodable vocabulary, both sides renormalised. A
-// reference may keep its top ids only and the rest as one bucket; the divergence is then over those buckets, which is
-// never more than the full one. A near tie is a position where the reference's own margin between its first and second
-// token is no larger than its bf16 noise; top-1 must agree everywhere else.
+// Divergence is KL(reference || ours) in nat, summed in double over the decodable vocabulary, both
+// sides renormalised. A reference may keep its top ids only and the rest as one bucket; the
+// divergence is then over those buckets, which is never more than the full one. A near tie is a
+// position where the reference's own margin between its first and second token is no larger than
+// its bf16 noise; top-1 must agree everywhere else.
 #ifndef ASHLAR_PARITY_DIVERGENCE_H_
 #define ASHLAR_PARITY_DIVERGENCE_H_
 
@@ -36,11 +37,11 @@ int32_t argmax(std::span<const float> logits);
 struct DivergenceSummary {
   int64_t positions = 0;
   double mean = 0, median = 0, p99 = 0, p999 = 0, max = 0;
-  int64_t compared = 0;             // positions whose most likely token was compared
-  int64_t top1_equal = 0;           // of those
-  int64_t top1_wrong = 0;           // differs although the margin exceeds the noise
-  int64_t near_ties = 0;            // positions where a difference is excused
-  int64_t non_finite = 0;           // positions with a NaN or +inf logit or a NaN divergence
+  int64_t compared = 0;    // positions whose most likely token was compared
+  int64_t top1_equal = 0;  // of those
+  int64_t top1_wrong = 0;  // differs although the margin exceeds the noise
+  int64_t near_ties = 0;   // positions where a difference is excused
+  int64_t non_finite = 0;  // positions with a NaN or +inf logit or a NaN divergence
 
   std::string text() const;
 };

@@ -11,7 +11,8 @@ namespace {
 
 std::vector<float> logits_of(std::vector<double> p) {
   std::vector<float> out;
-  for (double v : p) out.push_back(static_cast<float>(std::log(v) + 3));  // the shift must not matter
+  for (double v : p)
+    out.push_back(static_cast<float>(std::log(v) + 3));  // the shift must not matter
   return out;
 }
 

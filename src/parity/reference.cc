@@ -1,5 +1,5 @@
-// Reads and checks a reference file. Numbers are copied out, since a safetensors file aligns nothing; the ids of the top
-// tokens, the largest part, stay in the mapping.
+// Reads and checks a reference file. Numbers are copied out, since a safetensors file aligns
+// nothing; the ids of the top tokens, the largest part, stay in the mapping.
 #include "parity/reference.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ Result<const SafetensorsTensor*> find(const SafetensorsFile& file, std::string_v
     }
     return &tensor;
   }
-  return fail(ErrorCode::kNotFound, "{}: tensor {} is missing; is this a reference file?", file.name(), name);
+  return fail(ErrorCode::kNotFound, "{}: tensor {} is missing; is this a reference file?",
+              file.name(), name);
 }
 
 template <class T>
@@ -57,14 +58,17 @@ Status ReferenceFile::read() {
   ids_.resize(static_cast<size_t>(top_));
   const bool sizes = count > 0 && ids->shape[0] == positions() && top_ > 0 && id_bytes_ > 0 &&
                      id_bytes_ <= 3 && top_logprobs_.size() == count * static_cast<size_t>(top_) &&
-                     rest_logprob_.size() == count && margin_.size() == count && noise_.size() == count &&
+                     rest_logprob_.size() == count && margin_.size() == count &&
+                     noise_.size() == count &&
                      hidden_.size() % std::max<size_t>(hidden_rows_.size(), 1) == 0;
-  const bool starts = starts_.size() >= 2 && starts_.front() == 0 && starts_.back() == positions() &&
+  const bool starts = starts_.size() >= 2 && starts_.front() == 0 &&
+                      starts_.back() == positions() &&
                       std::is_sorted(starts_.begin(), starts_.end());
   const bool rows = std::all_of(hidden_rows_.begin(), hidden_rows_.end(),
                                 [&](int32_t row) { return row >= 0 && row < positions(); });
   if (!sizes || !starts || !rows) {
-    return fail(ErrorCode::kCorrupt, "{}: the sizes of its tensors contradict each other", file_.name());
+    return fail(ErrorCode::kCorrupt, "{}: the sizes of its tensors contradict each other",
+                file_.name());
   }
   return {};
 }
@@ -84,7 +88,8 @@ TopReference ReferenceFile::top(int64_t position) {
     for (int64_t b = 0; b < id_bytes_; ++b) id |= static_cast<int32_t>(*bytes++) << (8 * b);
   }
   const auto width = static_cast<size_t>(top_);
-  return {ids_, std::span(top_logprobs_).subspan(p * width, width), rest_logprob_[p], margin_[p], noise_[p]};
+  return {ids_, std::span(top_logprobs_).subspan(p * width, width), rest_logprob_[p], margin_[p],
+          noise_[p]};
 }
 
 std::span<const float> ReferenceFile::hidden(int64_t index) const {

@@ -1,8 +1,8 @@
-// ReferenceFile: stored results of a reference implementation, teacher forced over texts, as tools/make_reference.py
-// writes them (the tensors are listed in tests/golden/parity/README.md).
+// ReferenceFile: stored results of a reference implementation, teacher forced over texts, as
+// tools/make_reference.py writes them (the tensors are listed in tests/golden/parity/README.md).
 //
-// Everything in the file is checked against everything else when it is opened; a broken file is an error. Nothing is
-// compared here: see parity/divergence.h.
+// Everything in the file is checked against everything else when it is opened; a broken file is an
+// error. Nothing is compared here: see parity/divergence.h.
 #ifndef ASHLAR_PARITY_REFERENCE_H_
 #define ASHLAR_PARITY_REFERENCE_H_
 
@@ -29,8 +29,8 @@ class ReferenceFile {
   // The prediction after a position, counted over all texts. Views live until the next call.
   TopReference top(int64_t position);
 
-  // Positions whose last hidden state is kept, and that state [D]: the head's exact product with it is the reference over
-  // the full vocabulary.
+  // Positions whose last hidden state is kept, and that state [D]: the head's exact product with it
+  // is the reference over the full vocabulary.
   std::span<const int32_t> hidden_positions() const { return hidden_rows_; }
   std::span<const float> hidden(int64_t index) const;
 

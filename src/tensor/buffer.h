@@ -1,7 +1,8 @@
-// Buffer: owned bytes on one device, aligned to 64 bytes. Movable, not copyable; frees what it owns.
+// Buffer: owned bytes on one device, aligned to 64 bytes. Movable, not copyable; frees what it
+// owns.
 //
-// The device that made it hands in how to free it, so tensor/ needs to know no device. Views made from a Buffer do not
-// keep it alive.
+// The device that made it hands in how to free it, so tensor/ needs to know no device. Views made
+// from a Buffer do not keep it alive.
 #ifndef ASHLAR_TENSOR_BUFFER_H_
 #define ASHLAR_TENSOR_BUFFER_H_
 

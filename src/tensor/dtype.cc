@@ -31,7 +31,8 @@ F16 to_f16(float v) {
   if (magnitude > 0x7f800000u) return F16{static_cast<uint16_t>(sign | 0x7e00u)};
   if (magnitude >= 0x477ff000u) return F16{static_cast<uint16_t>(sign | 0x7c00u)};  // >= 65520
   if (magnitude < 0x38800000u) {
-    // Subnormal: adding 0.5 puts the f16 ulp (2^-24) at the last bit of the sum, which rounds for us.
+    // Subnormal: adding 0.5 puts the f16 ulp (2^-24) at the last bit of the sum, which rounds for
+    // us.
     const float sum = std::bit_cast<float>(magnitude) + 0.5f;
     return F16{static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u))};
   }

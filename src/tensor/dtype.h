@@ -1,7 +1,8 @@
 // Element types of tensors in memory that operations read and write.
 //
-// Packed weight storage (Q4_K, EXL3, ...) is not a DType: it belongs to checkpoint/ (StorageType) and formats/.
-// The 16-bit conversions are the only ones in the project; both round to nearest, ties to even.
+// Packed weight storage (Q4_K, EXL3, ...) is not a DType: it belongs to checkpoint/ (StorageType)
+// and formats/. The 16-bit conversions are the only ones in the project; both round to nearest,
+// ties to even.
 #ifndef ASHLAR_TENSOR_DTYPE_H_
 #define ASHLAR_TENSOR_DTYPE_H_
 

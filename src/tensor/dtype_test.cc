@@ -1,5 +1,5 @@
-// The 16-bit conversions over every 16-bit value and at every rounding edge. _Float16 is the compiler's own f16, an
-// independent implementation.
+// The 16-bit conversions over every 16-bit value and at every rounding edge. _Float16 is the
+// compiler's own f16, an independent implementation.
 #include "tensor/dtype.h"
 
 #include <gtest/gtest.h>

@@ -35,8 +35,7 @@ TensorView TensorView::slice_rows(int64_t begin, int64_t count) const {
 TensorView TensorView::slice_columns(int64_t begin, int64_t count) const {
   CHECK_EQ(shape_.rank(), 2);
   CHECK(begin >= 0 && count >= 0 && begin + count <= shape_[1]);
-  auto* base =
-      static_cast<std::byte*>(data_) + begin * static_cast<int64_t>(dtype_bytes(type_));
+  auto* base = static_cast<std::byte*>(data_) + begin * static_cast<int64_t>(dtype_bytes(type_));
   return TensorView(base, type_, Shape{shape_[0], count}, row_stride_);
 }
 

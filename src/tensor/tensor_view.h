@@ -1,8 +1,9 @@
 // Shape and TensorView: a typed, row-major, contiguous shape over memory that somebody else owns.
 //
-// A view is a small value and is passed by value. It has no operations, knows no stream and never frees. Row strides are
-// the one exception to contiguity: the outermost dimension may be strided (`row_stride`), so that a fused q|k|v output
-// can be seen as three tensors. Mismatches of dtype or rank are programmer errors (CHECK).
+// A view is a small value and is passed by value. It has no operations, knows no stream and never
+// frees. Row strides are the one exception to contiguity: the outermost dimension may be strided
+// (`row_stride`), so that a fused q|k|v output can be seen as three tensors. Mismatches of dtype or
+// rank are programmer errors (CHECK).
 #ifndef ASHLAR_TENSOR_TENSOR_VIEW_H_
 #define ASHLAR_TENSOR_TENSOR_VIEW_H_
 

@@ -1,5 +1,6 @@
-// fork, exec and poll behind program.h. The program is the one of the build that this test belongs to: two folders up
-// from the test's own file. Failures of these calls end the test program; they say nothing about what is tested.
+// fork, exec and poll behind program.h. The program is the one of the build that this test belongs
+// to: two folders up from the test's own file. Failures of these calls end the test program; they
+// say nothing about what is tested.
 #include "testing/program.h"
 
 #include <fcntl.h>
@@ -31,13 +32,15 @@ Clock::time_point deadline_in(double seconds) {
 }
 
 std::string program_path() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "ashlar").string();
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "ashlar")
+      .string();
 }
 
 [[noreturn]] void exec_program(const std::vector<std::string>& arguments) {
   const std::string path = program_path();
   std::vector<char*> words = {const_cast<char*>(path.c_str())};
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   execv(path.c_str(), words.data());
   _exit(127);

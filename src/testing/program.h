@@ -1,7 +1,7 @@
 // Runs the built program as a user would: with arguments and a pipe, or on a pseudo-terminal.
 //
-// Both forms have a deadline and kill the process at it, so a hang is a failed test. Environment variables are inherited
-// unless given.
+// Both forms have a deadline and kill the process at it, so a hang is a failed test. Environment
+// variables are inherited unless given.
 #ifndef ASHLAR_TESTING_PROGRAM_H_
 #define ASHLAR_TESTING_PROGRAM_H_
 
@@ -29,7 +29,8 @@ struct ProgramResult {
 
 ProgramResult run_program(const ProgramRun& run);
 
-// The program on a terminal of its own. What it prints to stdout and stderr comes mixed, as a person sees it.
+// The program on a terminal of its own. What it prints to stdout and stderr comes mixed, as a
+// person sees it.
 class TerminalProgram {
  public:
   explicit TerminalProgram(const std::vector<std::string>& arguments);
@@ -38,7 +39,8 @@ class TerminalProgram {
   TerminalProgram& operator=(const TerminalProgram&) = delete;
 
   void type(std::string_view text);  // "\x03" is Ctrl-C, "\x04" Ctrl-D
-  // Waits until what was printed since the last call contains the text; false at the deadline or the program's end.
+  // Waits until what was printed since the last call contains the text; false at the deadline or
+  // the program's end.
   bool wait_for(std::string_view text, double timeout_seconds = 60);
   const std::string& seen() const { return seen_; }
   int wait_for_exit(double timeout_seconds = 60);  // as ProgramResult::exit_code

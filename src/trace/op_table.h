@@ -1,7 +1,9 @@
-// OpTable: adds up what the operations of a stream took, moved and computed, and prints one line an operation.
+// OpTable: adds up what the operations of a stream took, moved and computed, and prints one line an
+// operation.
 //
-// It observes one stream (Stream::set_observer) on the thread that issues work. On a device that runs behind the host,
-// times are those of issuing; device times come with that device's own tracer.
+// It observes one stream (Stream::set_observer) on the thread that issues work. On a device that
+// runs behind the host, times are those of issuing; device times come with that device's own
+// tracer.
 #ifndef ASHLAR_TRACE_OP_TABLE_H_
 #define ASHLAR_TRACE_OP_TABLE_H_
 

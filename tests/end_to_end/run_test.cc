@@ -1,5 +1,6 @@
-// `ashlar run` and `ashlar inspect` as a user meets them: pipes, flags, errors, and a chat on a terminal with the default
-// model. Suites named RealModel need the fetched checkpoint and are skipped without it.
+// `ashlar run` and `ashlar inspect` as a user meets them: pipes, flags, errors, and a chat on a
+// terminal with the default model. Suites named RealModel need the fetched checkpoint and are
+// skipped without it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +18,8 @@ std::string tiny(std::string_view name) {
 }
 
 ProgramResult run(std::vector<std::string> arguments, std::string input = "") {
-  return run_program({.arguments = std::move(arguments), .input = std::move(input), .environment = {}});
+  return run_program(
+      {.arguments = std::move(arguments), .input = std::move(input), .environment = {}});
 }
 
 TEST(Run, TellsWhatIsWrongWithTheCommandLine) {
@@ -45,7 +47,8 @@ TEST(Run, TellsWhatIsWrongWithTheCommandLine) {
 TEST(Run, NamesWhatItCannotOpen) {
   const TempDir dir;
   const std::string broken = dir.write("broken.gguf", std::string_view("GGUF\x03\0\0\0", 8));
-  EXPECT_NE(run({"run", "/no/such/model.gguf", "hi"}).err.find("/no/such/model.gguf"), std::string::npos);
+  EXPECT_NE(run({"run", "/no/such/model.gguf", "hi"}).err.find("/no/such/model.gguf"),
+            std::string::npos);
   const ProgramResult result = run({"run", broken, "hi"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_NE(result.err.find("broken.gguf"), std::string::npos) << result.err;
@@ -62,9 +65,8 @@ TEST(Run, AModelWithoutATemplateNeedsRaw) {
 TEST(Run, TheOptionsFileIsUnderTheFlags) {
   const TempDir dir;
   const std::string file = dir.write("o.json", R"({"max_tokens": 3, "seed": 5, "raw": true})");
-  const ProgramResult result =
-      run({"run", tiny("llama.gguf"), "abc", "--options", file, "--max-tokens", "2", "--json",
-           "--ignore-eos"});
+  const ProgramResult result = run({"run", tiny("llama.gguf"), "abc", "--options", file,
+                                    "--max-tokens", "2", "--json", "--ignore-eos"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json answer = nlohmann::json::parse(result.out);
   EXPECT_EQ(answer["usage"]["output_tokens"], 2);
@@ -74,8 +76,9 @@ TEST(Run, TheOptionsFileIsUnderTheFlags) {
 }
 
 TEST(Run, ASeedRepeatsAndIsReported) {
-  const std::vector<std::string> base = {"run", tiny("qwen3.gguf"), "abc", "--raw", "--json",
-                                         "--max-tokens", "12", "--ignore-eos", "--temperature", "1.5"};
+  const std::vector<std::string> base = {
+      "run", tiny("qwen3.gguf"), "abc",           "--raw", "--json", "--max-tokens",
+      "12",  "--ignore-eos",     "--temperature", "1.5"};
   const auto tokens = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = base;
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -122,21 +125,24 @@ class RealModelRun : public ::testing::Test {
 
 TEST_F(RealModelRun, AnswersFromAPipeWithinTwoSeconds) {
   const auto start = std::chrono::steady_clock::now();
-  const ProgramResult result = run({"run", model_, "--temperature", "0", "--max-tokens", "24", "--json"},
-                                   "What is the capital of France?");
+  const ProgramResult result =
+      run({"run", model_, "--temperature", "0", "--max-tokens", "24", "--json"},
+          "What is the capital of France?");
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json answer = nlohmann::json::parse(result.out);
   EXPECT_NE(answer["text"].get<std::string>().find("Paris"), std::string::npos) << answer["text"];
   // The process, its start included, on a machine that may run other tests beside it.
-  EXPECT_LT(seconds - answer["total_ms"].get<double>() / 1e3 + answer["first_token_ms"].get<double>() / 1e3,
+  EXPECT_LT(seconds - answer["total_ms"].get<double>() / 1e3 +
+                answer["first_token_ms"].get<double>() / 1e3,
             2.0);
 }
 
 TEST_F(RealModelRun, StopStringsBiasAndLogprobsAreHonoured) {
-  const std::vector<std::string> base = {"run",      model_, "Count from one to nine in digits.", "--json",
-                                         "--temperature", "0", "--max-tokens", "40"};
+  const std::vector<std::string> base = {
+      "run",          model_, "Count from one to nine in digits.", "--json", "--temperature", "0",
+      "--max-tokens", "40"};
   const auto ask = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = base;
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -192,8 +198,8 @@ TEST_F(RealModelRun, CtrlCStopsTheAnswerNotTheChat) {
 }
 
 TEST_F(RealModelRun, APromptBeyondTheContextNamesBothLengths) {
-  const ProgramResult result =
-      run({"run", model_, "one two three four five six seven eight nine ten", "--max-context", "16"});
+  const ProgramResult result = run(
+      {"run", model_, "one two three four five six seven eight nine ten", "--max-context", "16"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.err.find("16"), std::string::npos) << result.err;
 }

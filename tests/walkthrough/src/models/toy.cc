@@ -1,8 +1,8 @@
-// The walkthrough's family: embeds, adds one mixed and clamped copy of itself, and reads the result out. No attention, so
-// nothing to keep between steps.
-#include "kernels/clamp/clamp.h"
+// The walkthrough's family: embeds, adds one mixed and clamped copy of itself, and reads the result
+// out. No attention, so nothing to keep between steps.
 #include "models/decoder_config.h"
 #include "models/families.h"
+#include "nn/clamped.h"
 
 namespace ashlar {
 
@@ -19,7 +19,7 @@ class Toy : public Model {
     const TensorView x = embed_(step);  // [T D]
     const TensorView mixed = step.workspace.take(DType::kF32, x.shape());
     mix_(step, x, mixed);
-    clamp(step.stream, {.x = mixed, .limit = limit_});
+    clamped_(step, mixed);
     head_(step, norm_(step, output_rows(step, mixed)), logits);
   }
 
@@ -33,17 +33,18 @@ class Toy : public Model {
   Linear mix_;
   Norm norm_;
   Head head_;
-  float limit_ = 0;
+  Clamped clamped_;
 };
 
-Status Toy::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const ModelOptions& options) {
+Status Toy::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
+                 const ModelOptions& options) {
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
   ASHLAR_ASSIGN(const int64_t hidden, config.require<int64_t>("hidden_size"));
   ASHLAR_ASSIGN(const int64_t vocabulary, config.require<int64_t>("vocab_size"));
   ASHLAR_ASSIGN(const double limit, config.require<double>("limit"));
   config.ignore({"model_type"});
   ASHLAR_TRY(config.finish());
-  limit_ = static_cast<float>(limit);
+  clamped_ = Clamped(limit);
 
   ModelBuilder builder(*checkpoint, device, options.kv_type);
   ASHLAR_ASSIGN(embed_, builder.embedding("embed", vocabulary, hidden, 1.0));
@@ -51,8 +52,14 @@ Status Toy::load(std::shared_ptr<Checkpoint> checkpoint, Device& device, const M
   ASHLAR_ASSIGN(norm_, builder.norm("norm", hidden, 1e-6, NormWeight::kPlain));
   ASHLAR_ASSIGN(head_, builder.head("head", embed_, true, options.decodable));
   ASHLAR_TRY(builder.finish());
-  adopt({.family = "toy", .layers = 1, .hidden = hidden, .vocabulary = vocabulary, .decodable = vocabulary,
-         .context_length = 64, .weight_bytes = builder.weight_bytes(), .weight_formats = builder.weight_formats()},
+  adopt({.family = "toy",
+         .layers = 1,
+         .hidden = hidden,
+         .vocabulary = vocabulary,
+         .decodable = vocabulary,
+         .context_length = 64,
+         .weight_bytes = builder.weight_bytes(),
+         .weight_formats = builder.weight_formats()},
         builder, std::move(checkpoint));
   return {};
 }

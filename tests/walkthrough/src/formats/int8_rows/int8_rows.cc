@@ -32,8 +32,11 @@ class Int8RowsWeight : public Weight {
   void apply(Stream& stream, Workspace& workspace, TensorView x, TensorView y,
              const Epilogue& epilogue) const override {
     const Workspace::Scope scope(workspace);
-    const TensorView scratch = workspace.take(DType::kU8, {matmul_scratch_bytes(x.rows(), threads_)});
-    matmul(stream, {.x = x, .weight = std::span(&rows_, 1), .y = y, .epilogue = epilogue, .scratch = scratch});
+    const TensorView scratch =
+        workspace.take(DType::kU8, {matmul_scratch_bytes(x.rows(), threads_)});
+    matmul(
+        stream,
+        {.x = x, .weight = std::span(&rows_, 1), .y = y, .epilogue = epilogue, .scratch = scratch});
   }
   void gather(Stream& stream, TensorView ids, TensorView y, float scale) const override {
     ashlar::gather(stream, {.weight = std::span(&rows_, 1), .ids = ids, .y = y, .scale = scale});
@@ -55,22 +58,25 @@ constinit const Int8Rows int8_rows;
 
 bool Int8Rows::recognizes(const TensorGroup& tensors) const {
   const StoredTensor* weight = tensors.find("weight");
-  return weight != nullptr && weight->type == StorageType::kI8 && tensors.find("weight_scale") != nullptr;
+  return weight != nullptr && weight->type == StorageType::kI8 &&
+         tensors.find("weight_scale") != nullptr;
 }
 
-Result<std::unique_ptr<Weight>> Int8Rows::load(std::span<const WeightPart> parts, Device& device) const {
+Result<std::unique_ptr<Weight>> Int8Rows::load(std::span<const WeightPart> parts,
+                                               Device& device) const {
   int64_t outputs = 0;
   for (const WeightPart& part : parts) outputs += part.outputs;
   const int64_t inputs = parts.front().inputs;
-  ASHLAR_ASSIGN(Buffer values, device.allocate(static_cast<size_t>(outputs * inputs) * sizeof(float)));
+  ASHLAR_ASSIGN(Buffer values,
+                device.allocate(static_cast<size_t>(outputs * inputs) * sizeof(float)));
   auto* out = static_cast<float*>(values.data());
   for (const WeightPart& part : parts) {
     const StoredTensor* weight = part.tensors.claim("weight");
     const StoredTensor* scale = part.tensors.claim("weight_scale");
     if (weight->shape != std::vector<int64_t>{part.outputs, part.inputs} ||
         scale->shape != std::vector<int64_t>{part.outputs} || part.order != RowOrder::kPlain) {
-      return fail(ErrorCode::kCorrupt, "{}: {} is not [{} {}] with a scale a row", weight->file, weight->name,
-                  part.outputs, part.inputs);
+      return fail(ErrorCode::kCorrupt, "{}: {} is not [{} {}] with a scale a row", weight->file,
+                  weight->name, part.outputs, part.inputs);
     }
     for (int64_t n = 0; n < part.outputs; ++n) {
       float s = 0;
@@ -80,7 +86,8 @@ Result<std::unique_ptr<Weight>> Int8Rows::load(std::span<const WeightPart> parts
       }
     }
   }
-  return std::make_unique<Int8RowsWeight>(std::move(values), outputs, inputs, device.thread_pool()->threads());
+  return std::make_unique<Int8RowsWeight>(std::move(values), outputs, inputs,
+                                          device.thread_pool()->threads());
 }
 
 }  // namespace ashlar

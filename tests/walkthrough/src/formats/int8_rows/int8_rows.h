@@ -1,5 +1,5 @@
-// The walkthrough's weight format: weight I8 [N K] with a scale a row, weight_scale F32 [N]; W = code * scale.
-// It is decoded at load, so it shows the interface and not how to be fast.
+// The walkthrough's weight format: weight I8 [N K] with a scale a row, weight_scale F32 [N]; W =
+// code * scale. It is decoded at load, so it shows the interface and not how to be fast.
 #ifndef ASHLAR_FORMATS_INT8_ROWS_INT8_ROWS_H_
 #define ASHLAR_FORMATS_INT8_ROWS_INT8_ROWS_H_
 
@@ -11,7 +11,8 @@ class Int8Rows : public WeightFormat {
  public:
   std::string name() const override { return "int8 rows"; }
   bool recognizes(const TensorGroup& tensors) const override;
-  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts, Device& device) const override;
+  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts,
+                                       Device& device) const override;
 };
 
 extern const Int8Rows int8_rows;

@@ -19,7 +19,8 @@ OpCost cost(const ClampArgs& args) { return {args.x.shape().count() * 8, 0}; }
 void reference(Stream&, const ClampArgs& args) {
   for (int64_t t = 0; t < args.x.rows(); ++t) {
     float* row = args.x.row<float>(t);
-    for (int64_t d = 0; d < args.x.dim(1); ++d) row[d] = std::clamp(row[d], -args.limit, args.limit);
+    for (int64_t d = 0; d < args.x.dim(1); ++d)
+      row[d] = std::clamp(row[d], -args.limit, args.limit);
   }
 }
 

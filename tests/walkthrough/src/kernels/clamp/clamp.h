@@ -1,5 +1,5 @@
-// clamp: x = min(max(x, -limit), limit), in place. The walkthrough's operation: a contract, a cost, a reference and nothing
-// else; a faster cell would be one more file.
+// clamp: x = min(max(x, -limit), limit), in place. The walkthrough's operation: a contract, a cost,
+// a reference and nothing else; a faster cell would be one more file.
 #ifndef ASHLAR_KERNELS_CLAMP_CLAMP_H_
 #define ASHLAR_KERNELS_CLAMP_CLAMP_H_
 
