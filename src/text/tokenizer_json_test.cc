@@ -152,6 +152,7 @@ TEST(TokenizerJson, WhatIsNotUnderstoodIsRefused) {
   odd["decoder"] = nullptr;
   refuses(odd.dump(), "", ErrorCode::kUnsupported, "decoder");
   odd = byte_level();
+  odd["added_tokens"] = Json::array();
   odd["model"]["vocab"]["far"] = 4'000'000'000u;
   refuses(odd.dump(), "", ErrorCode::kCorrupt, "id 4000000000");
   odd = byte_level();
