@@ -111,6 +111,8 @@ TEST(GgufHostile, Arrays) {
   expect_says(array(77, 1), {"array of the unknown type 77"});
   expect_says(array(4, uint64_t{1} << 62), {"4611686018427387904 elements"});
   expect_says(array(kStringType, uint64_t{1} << 31), {"2147483648 elements"});
+  expect_says(array(4, uint64_t{1} << 29), {"536870912 elements"});
+  expect_says(array(kStringType, uint64_t{1} << 23), {"8388608 elements"});
   EXPECT_EQ(array(kStringType, 0), "accepted");
 }
 
