@@ -184,8 +184,7 @@ pub unsafe extern "C" fn ashlar_tokenizer_encode(
 ) -> Status {
     unsafe {
         guard(error, || {
-            let found =
-                (*tokenizer).encode(text.text("the text")?, add_special, parse_special)?;
+            let found = (*tokenizer).encode(text.text("the text")?, add_special, parse_special)?;
             put(ids, found.iter().flat_map(|id| id.to_ne_bytes()).collect());
             Ok(())
         })

@@ -12,8 +12,7 @@ use tokenizers::{
 
 use crate::failure::Failure;
 
-const GPT2: &str =
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const EACH_NUMBER: &str = r"\p{N}";
 // Both cases are written out: a case-insensitive group would also fold the long s (U+017F).
 const QWEN2: &str = r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -25,8 +24,8 @@ const THREE_DIGITS: &str = r"[0-9][0-9][0-9]";
 /// The passes of a name, or nothing if the name is not known.
 fn passes(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
-        "gpt-2" | "phi-2" | "jina-es" | "jina-de" | "jina-v2-es" | "jina-v2-de" | "mpt" | "olmo"
-        | "jais" | "gigachat" => &[GPT2],
+        "gpt-2" | "phi-2" | "jina-es" | "jina-de" | "jina-v2-es" | "jina-v2-de" | "mpt"
+        | "olmo" | "jais" | "gigachat" => &[GPT2],
         "smollm" | "starcoder" | "refact" | "command-r" | "codeshell" | "exaone" | "minerva-7b" => {
             &[EACH_NUMBER, GPT2]
         }

@@ -15,9 +15,8 @@ pub fn install(environment: &mut Environment) {
     environment.add_filter("title", title);
     environment.add_filter("wordcount", word_count);
     environment.add_test("sequence", is_sequence);
-    environment.add_test("iterable", |value: &Value| {
-        value.is_undefined() || value.try_iter().is_ok()
-    });
+    environment
+        .add_test("iterable", |value: &Value| value.is_undefined() || value.try_iter().is_ok());
     environment.add_test("number", |value: &Value| {
         matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
     });
@@ -35,9 +34,7 @@ fn invalid(message: &'static str) -> Error {
 
 fn call(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let own = match value.kind() {
-        ValueKind::String => {
-            python_text::call(value.as_str().unwrap_or_default(), method, args)?
-        }
+        ValueKind::String => python_text::call(value.as_str().unwrap_or_default(), method, args)?,
         ValueKind::Seq | ValueKind::Iterable => list_method(value, method, args)?,
         _ => None,
     };

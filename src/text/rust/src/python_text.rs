@@ -156,7 +156,11 @@ fn rsplit(text: &str, args: &[Value]) -> Result<Value, Error> {
 
 fn split_lines(text: &str, keep_ends: bool) -> Value {
     let ends = |c: char| {
-        matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+        matches!(
+            c,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'
+                ..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
     };
     let mut found: Vec<&str> = Vec::new();
     let mut rest = text;

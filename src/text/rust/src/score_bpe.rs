@@ -15,8 +15,8 @@ use hashbrown::HashTable;
 use crate::failure::Failure;
 
 pub struct ScoreBpe {
-    text: String,      // all tokens, one after the other
-    ends: Vec<u32>,    // where token i ends in `text`
+    text: String,   // all tokens, one after the other
+    ends: Vec<u32>, // where token i ends in `text`
     scores: Vec<f32>,
     table: HashTable<u32>, // id by text
     hasher: RandomState,
@@ -62,11 +62,7 @@ impl Ord for Pair {
 
 impl ScoreBpe {
     /// The tokens must be distinct; `vocabulary.rs` has refused what they may not be.
-    pub fn new(
-        tokens: &[&str],
-        scores: &[f32],
-        unknown_id: Option<u32>,
-    ) -> Result<Self, Failure> {
+    pub fn new(tokens: &[&str], scores: &[f32], unknown_id: Option<u32>) -> Result<Self, Failure> {
         let mut model = Self {
             text: String::with_capacity(tokens.iter().map(|t| t.len()).sum()),
             ends: Vec::with_capacity(tokens.len()),
@@ -107,10 +103,9 @@ impl ScoreBpe {
             |other| hasher.hash_one(token_text(text, ends, *other)),
         );
         match slot {
-            hashbrown::hash_table::Entry::Occupied(first) => Err(Failure::corrupt(format!(
-                "tokens {} and {id} are both {token:?}",
-                first.get()
-            ))),
+            hashbrown::hash_table::Entry::Occupied(first) => {
+                Err(Failure::corrupt(format!("tokens {} and {id} are both {token:?}", first.get())))
+            }
             hashbrown::hash_table::Entry::Vacant(slot) => {
                 slot.insert(id);
                 Ok(())
@@ -120,7 +115,9 @@ impl ScoreBpe {
 
     pub fn id_of(&self, token: &str) -> Option<u32> {
         self.table
-            .find(self.hasher.hash_one(token), |id| token_text(&self.text, &self.ends, *id) == token)
+            .find(self.hasher.hash_one(token), |id| {
+                token_text(&self.text, &self.ends, *id) == token
+            })
             .copied()
     }
 
@@ -177,8 +174,7 @@ impl ScoreBpe {
             out.push(id);
             return;
         }
-        let bytes: Option<Vec<u32>> =
-            piece.bytes().map(|byte| self.bytes[byte as usize]).collect();
+        let bytes: Option<Vec<u32>> = piece.bytes().map(|byte| self.bytes[byte as usize]).collect();
         match bytes {
             Some(ids) => out.extend(ids),
             None => out.extend(self.unknown_id),

@@ -54,11 +54,8 @@ const NAME: &str = "chat_template";
 
 // minijinja walks expressions and values recursively, as deep as a template's size and steps allow. The stack holds the
 // deepest of them; only what is touched takes memory.
-const LIMITS: Limits = Limits {
-    stack_bytes: 256 << 20,
-    heap_bytes: 512 << 20,
-    time: Duration::from_secs(30),
-};
+const LIMITS: Limits =
+    Limits { stack_bytes: 256 << 20, heap_bytes: 512 << 20, time: Duration::from_secs(30) };
 const MAX_SOURCE_BYTES: usize = 1 << 20;
 // Of one tag, texts not counted: a chain of operators that long nests that deep.
 const MAX_TAG_BYTES: usize = 16 << 10;
@@ -250,9 +247,7 @@ fn strftime(now: Option<Time>, format: String) -> Result<String, Error> {
         .map_err(|_| Error::new(ErrorKind::InvalidOperation, "strftime_now: NUL in the format"))?;
     let mut text = vec![0u8; 256 + 64 * format.as_bytes().len()];
     // Text that does not fit gives a size of 0.
-    let size = unsafe {
-        c_strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &now)
-    };
+    let size = unsafe { c_strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &now) };
     text.truncate(size);
     String::from_utf8(text)
         .map_err(|_| Error::new(ErrorKind::InvalidOperation, "strftime_now: not UTF-8"))

@@ -42,7 +42,7 @@ enum Kind {
 
 enum Merger {
     Letters { splitter: Splitter, model: Box<BPE> },
-    Scores { model: ScoreBpe, add_space_prefix: bool },
+    Scores { model: Box<ScoreBpe>, add_space_prefix: bool },
 }
 
 pub struct VocabularyTokenizer {
@@ -69,15 +69,14 @@ impl VocabularyTokenizer {
                 .collect()
         };
         let always = Cutter::new(select(&[Kind::UserDefined]))?;
-        let with_special =
-            Cutter::new(select(&[Kind::UserDefined, Kind::Control, Kind::Unknown]))?;
+        let with_special = Cutter::new(select(&[Kind::UserDefined, Kind::Control, Kind::Unknown]))?;
         let merger = match vocabulary.model {
             "gpt2" => Merger::Letters {
                 splitter: Splitter::new(vocabulary.pre)?,
                 model: Box::new(letters_model(vocabulary, &tokens)?),
             },
             "llama" => Merger::Scores {
-                model: scores_model(vocabulary, &tokens)?,
+                model: Box::new(scores_model(vocabulary, &tokens)?),
                 add_space_prefix: vocabulary.add_space_prefix,
             },
             other => {
@@ -206,9 +205,7 @@ fn letters_model(vocabulary: &Vocabulary, tokens: &[&str]) -> Result<BPE, Failur
     let mut ids = AHashMap::with_capacity(tokens.len());
     for (id, token) in tokens.iter().enumerate() {
         if let Some(first) = ids.insert((*token).to_string(), id as u32) {
-            return Err(Failure::corrupt(format!(
-                "tokens {first} and {id} are both {token:?}"
-            )));
+            return Err(Failure::corrupt(format!("tokens {first} and {id} are both {token:?}")));
         }
     }
     let merges = texts(vocabulary.merges, "merge")?;
