@@ -30,11 +30,17 @@ Result<int64_t> size(const ConfigReader& config, std::string_view key, int64_t l
 
 // Keys that describe the file, its training or text outside the network.
 void ignore_common(const ConfigReader& config) {
-  config.ignore({"_name_or_path", "architectures", "attention_dropout", "bos_token_id",
-                 "cache_implementation", "dtype", "eos_token_id", "initializer_range",
-                 "is_llama_config", "model_type", "pad_token_id", "pretraining_tp",
-                 "tokenizer_class", "torch_dtype", "transformers_version", "transformers.js_config",
-                 "unk_token_id", "use_cache"});
+  config.ignore({"_attn_implementation",   "_attn_implementation_autoset",
+                 "_name_or_path",          "architectures",
+                 "attention_dropout",      "bos_token_id",
+                 "cache_implementation",   "dtype",
+                 "eos_token_id",           "initializer_range",
+                 "is_llama_config",        "model_type",
+                 "pad_token_id",           "pretraining_tp",
+                 "tokenizer_class",        "torch_dtype",
+                 "transformers.js_config", "transformers_version",
+                 "unk_token_id",           "unsloth_fixed",
+                 "unsloth_version",        "use_cache"});
 }
 
 Result<double> positive(const ConfigReader& object, std::string_view key, double fallback) {
