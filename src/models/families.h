@@ -1,5 +1,5 @@
-// The families, one a file of this folder, and what their files share. To add one: its file, a line here and a line in the
-// table of models.cc.
+// The families, one a file of this folder, and what their files share. To add one: its file, a line
+// here and a line in the table of models.cc.
 #ifndef ASHLAR_MODELS_FAMILIES_H_
 #define ASHLAR_MODELS_FAMILIES_H_
 
