@@ -206,7 +206,6 @@ void Scheduler::preempt(Sequence& s) {
   s.planned = 0;
   s.slack = 0;
   s.decoding = false;
-  ++s.epoch;
   waiting_.insert(s.id);
   ++counts_.preemptions;
 }
@@ -217,8 +216,7 @@ void Scheduler::submit(StepPlan& plan) {
   InFlightStep step{plan.step, {}};
   for (SequenceRows& r : plan.rows) {
     r.late = r.late && r.wants_logits;
-    step.rows.push_back(
-        {r.sequence, sequences_.at(r.sequence).epoch, r.count, r.drafts, r.wants_logits});
+    step.rows.push_back({r.sequence, r.count, r.drafts, r.wants_logits});
   }
   in_flight_.push_back(std::move(step));
   ++next_step_;

@@ -105,7 +105,6 @@ class Scheduler {
   };
   struct InFlightRows {
     SequenceId sequence;
-    int64_t epoch;
     int64_t count;
     int64_t drafts;
     bool wants_logits;

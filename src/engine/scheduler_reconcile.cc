@@ -73,7 +73,9 @@ Outcome Scheduler::take_result(Sequence& s, const InFlightRows& rows,
     return outcome;
   }
   CHECK(count >= 1 && count <= 1 + rows.drafts);
-  if (s.epoch == rows.epoch && s.phase == Sequence::Phase::kRunning) {
+  // A preempted sequence starts anew once nothing of it is in flight; its token is kept all the
+  // same.
+  if (s.phase == Sequence::Phase::kRunning) {
     s.planned += count - 1;
     s.slack -= rows.drafts;
   }

@@ -52,7 +52,6 @@ struct Sequence {
   int64_t slack = 0;      // and at most so many more
   int64_t cached = 0;     // prompt positions that came from shared pages at first admission
   int64_t in_flight = 0;  // submitted steps with rows of it
-  int64_t epoch = 0;      // rises with each preemption: results from before do not move `planned`
 
   int64_t prompt_tokens() const { return static_cast<int64_t>(spec.prompt.size()); }
   int64_t known() const { return static_cast<int64_t>(tokens.size()); }
