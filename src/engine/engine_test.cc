@@ -9,6 +9,7 @@
 
 #include "engine/speculator.h"
 #include "testing/toy_model.h"
+#include "text/tokenizer.h"
 
 namespace ashlar {
 namespace {
@@ -371,6 +372,69 @@ TEST(Engine, ARandomSeedIsReportedAndRepeats) {
   const Answer again = run({options_of(1, 16, 96, 2), nullptr, true}, {r}).at({0, 0});
   EXPECT_EQ(again.tokens, first.tokens);
   EXPECT_EQ(again.seed, first.seed);
+}
+
+// A vocabulary of one printable character a token.
+Tokenizer character_tokenizer() {
+  std::string vocabulary;
+  for (int64_t i = 0; i < kDecodable; ++i) {
+    const char c = static_cast<char>(i < 26 ? 'a' + i : i < 52 ? 'A' + (i - 26) : '*' + (i - 52));
+    vocabulary += fmt::format("{}\"{}\":{}", i == 0 ? "" : ",", c, i);
+  }
+  const std::string json = fmt::format(
+      R"({{"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,
+          "post_processor":null,
+          "decoder":{{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}},
+          "model":{{"type":"BPE","vocab":{{{}}},"merges":[]}}}})",
+      vocabulary);
+  Result<Tokenizer> result = Tokenizer::from_json(json, "");
+  EXPECT_TRUE(result) << result.error().message;
+  return *std::move(result);
+}
+
+TEST(Engine, AStopStringEndsTheAnswerAtTheSameTokenHoweverItIsComputed) {
+  const Tokenizer tokenizer = character_tokenizer();
+  ToyModel model(kVocabulary, kDecodable, kContext);
+  const auto device = new_cpu_device(1);
+  struct Told {
+    std::string text;
+    RequestEvent last;
+  };
+  const auto answer = [&](int64_t depth, Speculator* speculator, std::vector<std::string> stop) {
+    auto engine =
+        Engine::create(model, *device, {&tokenizer, {}}, options_of(2, 32, 512, depth), speculator);
+    EXPECT_TRUE(engine) << engine.error().message;
+    Told told;
+    Request r;
+    r.prompt = prompt_of(20, 3);
+    r.max_tokens = 60;
+    r.sampling.seed = 4;
+    r.stop = std::move(stop);
+    r.on_event = [&](const RequestEvent& e) {
+      told.text += e.text;
+      told.last = e;
+    };
+    EXPECT_TRUE((*engine)->submit(std::move(r)));
+    EXPECT_TRUE((*engine)->run_until_idle());
+    EXPECT_EQ((*engine)->stats().pages_free, (*engine)->stats().pages_total);
+    return told;
+  };
+  const Told whole = answer(1, nullptr, {});
+  ASSERT_EQ(whole.text.size(), 60u);
+  EXPECT_EQ(whole.last.finish, FinishReason::kLength);
+  const std::string stop = whole.text.substr(30, 3);
+  const size_t at = whole.text.find(stop);
+  for (int64_t depth : {1, 2}) {
+    ReplaySpeculator speculator({}, {});
+    for (Speculator* used :
+         {static_cast<Speculator*>(nullptr), static_cast<Speculator*>(&speculator)}) {
+      const Told told = answer(depth, used, {"@@@", stop});
+      EXPECT_EQ(told.text, whole.text.substr(0, at));
+      EXPECT_EQ(told.last.finish, FinishReason::kStop);
+      EXPECT_EQ(told.last.stop_text, stop);
+      EXPECT_EQ(told.last.usage.output_tokens, static_cast<int64_t>(at + 3));
+    }
+  }
 }
 
 // Allows a token only if it differs in parity from the one before: a mask that needs the token
