@@ -135,7 +135,7 @@ Result<int> inspect(const InspectCommand& command) {
   if (opened) {
     text = text_json(*opened);
     ASHLAR_ASSIGN(const auto device, make_device(command.device));
-    const auto built = build_model(*opened, *device, command.device);
+    const auto built = build_model(*opened, *device, command.device, 0);
     model =
         built ? model_json(**built, *device) : nlohmann::json{{"refused", built.error().message}};
     exit_code = built ? 0 : 1;

@@ -79,9 +79,10 @@ Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
 }
 
 Result<std::unique_ptr<Model>> build_model(const OpenedModel& opened, Device& device,
-                                           const DeviceOptions& options) {
+                                           const DeviceOptions& options, int64_t context_length) {
   ModelOptions model_options;
   model_options.kv_type = options.kv_type == "f32" ? DType::kF32 : DType::kF16;
+  model_options.context_length = context_length;
   model_options.decodable = opened.tokenizer->vocab_size();
   return load_model(opened.checkpoint, device, model_options);
 }
@@ -90,7 +91,8 @@ Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options
   ModelSession session;
   session.opened = std::make_unique<OpenedModel>(std::move(opened));
   ASHLAR_ASSIGN(session.device, make_device(options.device));
-  ASHLAR_ASSIGN(session.model, build_model(*session.opened, *session.device, options.device));
+  ASHLAR_ASSIGN(session.model, build_model(*session.opened, *session.device, options.device,
+                                           options.engine.max_context));
   const EngineText text{&session.tokenizer(), session.opened->end_tokens};
   ASHLAR_ASSIGN(session.engine,
                 Engine::create(*session.model, *session.device, text, options.engine));

@@ -42,8 +42,9 @@ struct ModelSession {
 };
 
 Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options);
+// context_length: positions to prepare for; 0: the checkpoint's.
 Result<std::unique_ptr<Model>> build_model(const OpenedModel& opened, Device& device,
-                                           const DeviceOptions& options);
+                                           const DeviceOptions& options, int64_t context_length);
 Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options);
 
 }  // namespace ashlar
