@@ -3,7 +3,7 @@
 // streamed or not, and loading is quick.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -116,16 +116,18 @@ TEST(RealModelTokens, Qwen3) {
   expect_ids(*tokenizer, file["u2581_cases"]);
 }
 
-// A prompt must not wait for its vocabulary. The limits are several times what two slow cores take.
+// A prompt must not wait for its vocabulary. Processor time, so that a busy machine does not fail
+// the test; the limits are several times what was measured (0.09 s and 0.07 s).
 TEST(RealModelTokens, LoadTime) {
+  if (!std::filesystem::exists(smollm2_path())) GTEST_SKIP() << "not fetched: " << smollm2_path();
   if (!std::filesystem::exists(gemma3_path())) GTEST_SKIP() << "not fetched: " << gemma3_path();
   const auto seconds = [](const std::filesystem::path& path) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     EXPECT_TRUE(gguf_tokenizer(path));
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   };
-  EXPECT_LT(seconds(smollm2_path()), 1.0);
-  EXPECT_LT(seconds(gemma3_path()), 3.0);
+  EXPECT_LT(seconds(smollm2_path()), 0.5);
+  EXPECT_LT(seconds(gemma3_path()), 0.5);
 }
 
 }  // namespace
