@@ -68,7 +68,7 @@ configure_and_build() {
     printf '%s\n' "$settings" >"build/$preset/settings"
   fi
   built=build/$preset/.built.$(tr ' /' '+_' <<<"${*:-all}")
-  if [[ -e $built ]]; then
+  if [[ -e $built || -e build/$preset/.built.all ]]; then
     # Most calls find nothing to do and should say nothing; a longer one should not look like a hang.
     (sleep 2 >/dev/null 2>&1 && say "Building what changed in build/$preset") &
     local notice=$! result=0
