@@ -6,8 +6,9 @@
 // weight rows, to hide the FMA's latency. Folding neighbours is the same even-odd step on whole
 // vectors for either width, so 16 outputs fold together in 15 additions.
 //
-// Measured 2026-11-30 on 2 cores of a shared Xeon (Sapphire Rapids, 172 GFLOP/s a core): all linears
-// of SmolLM2-135M (Q4_1, head Q8_0, 96 MB) take 10.9 ms for one row; 128 rows run at 177 GFLOP/s.
+// Measured 2026-11-30 on 2 cores of a shared Xeon (Sapphire Rapids, 172 GFLOP/s a core): all
+// linears of SmolLM2-135M (Q4_1, head Q8_0, 96 MB) take 10.9 ms for one row; 128 rows run at 177
+// GFLOP/s.
 #include "kernels/matmul/matmul_cpu.h"
 
 #include <algorithm>
@@ -122,6 +123,16 @@ void extend_block(const MatmulBlock& block, int64_t rows) {
   if (m < rows) extend_remaining<kInputRows - 1>(block, m, rows - m);
 }
 
+// Adds neighbouring lanes of 2 * kCount vectors into kCount.
+template <int kCount>
+HWY_INLINE void add_neighbours(Vec* v) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kCount; ++i) {
+    v[i] = hn::Add(hn::ConcatEven(kFloats, v[2 * i + 1], v[2 * i]),
+                   hn::ConcatOdd(kFloats, v[2 * i + 1], v[2 * i]));
+  }
+}
+
 // sums[n] = the folded chains[n 16], for 16 outputs.
 HWY_INLINE void fold(const float* chains, float* sums) {
   for (int begin = 0; begin < kMatmulChains; begin += kLanes) {
@@ -130,14 +141,10 @@ HWY_INLINE void fold(const float* chains, float* sums) {
     for (int i = 0; i < kMatmulChains; ++i) {
       v[i] = hn::LoadU(kFloats, chains + begin * kMatmulChains + i * kLanes);
     }
-#pragma GCC unroll 4
-    for (int level = 1; level <= 4; ++level) {
-#pragma GCC unroll 8
-      for (int i = 0; i < (kMatmulChains >> level); ++i) {
-        v[i] = hn::Add(hn::ConcatEven(kFloats, v[2 * i + 1], v[2 * i]),
-                       hn::ConcatOdd(kFloats, v[2 * i + 1], v[2 * i]));
-      }
-    }
+    add_neighbours<8>(v);
+    add_neighbours<4>(v);
+    add_neighbours<2>(v);
+    add_neighbours<1>(v);
     hn::StoreU(v[0], kFloats, sums + begin);
   }
 }
