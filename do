@@ -72,7 +72,7 @@ configure_and_build() {
     # Most calls find nothing to do and should say nothing; a longer one should not look like a hang.
     (sleep 2 >/dev/null 2>&1 && say "Building what changed in build/$preset") &
     local notice=$! result=0
-    ninja --quiet -C "build/$preset" "$@" >&2 || result=$?
+    ninja --quiet -C "build/$preset" "$@" 2>&1 | without_chatter >&2 || result=$?
     kill "$notice" 2>/dev/null || true
     wait "$notice" 2>/dev/null || true
     [[ $result -eq 0 ]] || build_failed "$preset"
@@ -81,6 +81,11 @@ configure_and_build() {
     ninja -C "build/$preset" "$@" >&2 || build_failed "$preset"
     touch "$built"
   fi
+}
+
+# What ninja and cmake say even when asked to be quiet.
+without_chatter() {
+  grep -vE '^(ninja: no work to do\.|-- (GLOB mismatch!|Configuring done|Generating done|Build files .*))' || true
 }
 
 build_failed() {

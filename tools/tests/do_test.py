@@ -76,7 +76,7 @@ class Do(unittest.TestCase):
 
     def test_the_second_call_neither_configures_nor_talks(self):
         self.do("run", "a")
-        self.stub("ninja", f"echo ninja >> {self.root}/log")
+        self.stub("ninja", f"echo ninja >> {self.root}/log; echo 'ninja: no work to do.'")
         self.assertEqual(self.do("run", "a")[2], "")
         self.assertEqual(self.log(), ["cmake", "ninja", "ninja"])
 
@@ -93,6 +93,13 @@ class Do(unittest.TestCase):
         self.assertEqual((code, output), (1, ""))
         self.assertIn("expected ;", errors)
         self.assertIn("the build failed", errors)
+
+    def test_rebuilding_fails(self):
+        self.do("run", "a")
+        self.stub("ninja", "echo 'error: expected ;'; exit 1")
+        code, output, errors = self.do("run", "a")
+        self.assertEqual((code, output), (1, ""))
+        self.assertIn("expected ;", errors)
 
     def test_an_unknown_command(self):
         code, output, errors = self.do("fly")
