@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
@@ -22,19 +23,19 @@ struct Way {
   const char* name;
   int64_t sequences;
   int64_t rows;
-  int64_t positions;  // of KV; few: pages run out
+  bool tight;  // so few pages that they run out
   int64_t depth;
   int threads;
   bool crowd;
 };
 
-constexpr Way kAlone = {"alone", 1, 512, 2048, 1, 1, false};
+constexpr Way kAlone = {"alone", 1, 512, false, 1, 1, false};
 constexpr Way kWays[] = {
-    {"rows of one", 1, 1, 2048, 2, 2, false},
-    {"chunks of 7", 1, 7, 2048, 1, 2, false},
-    {"crowd", 8, 512, 2048, 1, 2, true},
-    {"crowd, chunks of 64, two steps in flight", 8, 64, 2048, 2, 2, true},
-    {"preempted", 8, 64, 160, 2, 1, true},
+    {"rows of one", 1, 1, false, 2, 2, false},
+    {"chunks of 7", 1, 7, false, 1, 2, false},
+    {"crowd", 8, 512, false, 1, 2, true},
+    {"crowd, chunks of 64, two steps in flight", 8, 64, false, 2, 2, true},
+    {"preempted", 8, 64, true, 2, 1, true},
 };
 
 // Prompts of ids spread over the vocabulary; greedy and seeded, with penalties and cuts.
@@ -68,7 +69,9 @@ Answers answer(const std::string& path, const Way& way, int64_t tokens, EngineSt
   EngineOptions options;
   options.max_sequences = way.sequences;
   options.step_rows = way.rows;
-  options.kv_positions = std::min(way.positions, (*model)->info().context_length);
+  // The longest request needs 70 + 5 + tokens; a page or two more are left for the others.
+  const int64_t positions = way.tight ? (tokens < 20 ? 96 : 160) : 2048;
+  options.kv_positions = std::min(positions, (*model)->info().context_length);
   options.depth = way.depth;
   const auto engine = Engine::create(**model, *device, {}, options);
   EXPECT_TRUE(engine) << engine.error().message;
@@ -92,7 +95,7 @@ Answers answer(const std::string& path, const Way& way, int64_t tokens, EngineSt
   return answers;
 }
 
-void compare_ways(const std::string& path, int64_t tokens) {
+void compare_ways(const std::string& path, int64_t tokens, std::span<const Way> ways = kWays) {
   EngineStats stats;
   const Answers wanted = answer(path, kAlone, tokens, &stats);
   ASSERT_EQ(wanted.size(), 7u);
@@ -101,7 +104,7 @@ void compare_ways(const std::string& path, int64_t tokens) {
     for (const GeneratedToken& token : list) distinct.insert(token.token);
   }
   EXPECT_GT(distinct.size(), 10u) << path << ": the answers hardly differ";
-  for (const Way& way : kWays) {
+  for (const Way& way : ways) {
     const Answers got = answer(path, way, tokens, &stats);
     ASSERT_EQ(got.size(), wanted.size());
     for (const auto& [key, list] : wanted) {
@@ -112,7 +115,7 @@ void compare_ways(const std::string& path, int64_t tokens) {
           << path << ", " << way.name << ": request " << key.first << " choice " << key.second
           << " differs at token " << a - list.begin();
     }
-    if (way.positions < 200) {
+    if (way.tight) {
       EXPECT_GT(stats.preemptions, 0) << path << ": pages were not tight";
     }
   }
@@ -128,12 +131,13 @@ TEST(SameBits, TinyModelsOfEveryFamily) {
 
 TEST(RealModelSameBits, SmolLM2) {
   if (!std::filesystem::exists(smollm2_path())) GTEST_SKIP() << smollm2_path() << " is not there";
-  compare_ways(smollm2_path().string(), 40);
+  compare_ways(smollm2_path().string(), 12);
 }
 
 TEST(RealModelSameBits, Gemma3) {
   if (!std::filesystem::exists(gemma3_path())) GTEST_SKIP() << gemma3_path() << " is not there";
-  compare_ways(gemma3_path().string(), 40);
+  // One way alone: the others would take minutes here, and its tiny twin above goes them all.
+  compare_ways(gemma3_path().string(), 12, std::span(kWays).subspan(3, 1));
 }
 
 }  // namespace
