@@ -14,13 +14,17 @@ check_sizes() { python3 -I -S tools/check_sizes.py .; }
 check_scripts() { python3 -m unittest discover --start-directory tools/tests --pattern '*_test.py'; }
 check_docs() { command_docs --check; }
 check_asan() { sanitized asan; }
-check_tsan() { sanitized tsan; }
+# Only where threads meet: the pool, the kernels that cut work for it, and what runs them.
+check_tsan() { sanitized tsan device kernels nn models engine; }
 
-# A fault in any thread ends the program; leaks count as faults.
+# sanitized PRESET [LAYER...]: builds and runs all test programs, or those of the layers named. A fault
+# in any thread ends the program; leaks count as faults.
 sanitized() {
-  build "$1"
+  local preset=$1
+  shift
+  build "$preset" "${@/%/_test}"
   ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 run_tests "$1"
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 run_tests "$preset" "$@"
 }
 
 # Each part is a process of its own, since `if` and `||` would switch errexit off inside a function.

@@ -4,19 +4,14 @@
 #include "answer.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <nlohmann/json.hpp>
+
+#include "console.h"
 
 namespace ashlar {
 
 namespace {
-
-std::atomic<bool> interrupt_flag = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void on_interrupt(int) { interrupt_flag.store(true); }
 
 using Clock = std::chrono::steady_clock;
 
@@ -34,14 +29,6 @@ nlohmann::json token_json(const Tokenizer& tokenizer, int32_t token, float logpr
 }
 
 }  // namespace
-
-void install_interrupt_handler() {
-  struct sigaction action = {};
-  action.sa_handler = on_interrupt;
-  sigaction(SIGINT, &action, nullptr);  // no SA_RESTART: a read at the prompt returns
-}
-bool interrupted() { return interrupt_flag.load(); }
-void clear_interrupt() { interrupt_flag.store(false); }
 
 Result<Answer> answer(ModelSession& session, Request request,
                       const std::function<void(std::string_view)>& on_text) {

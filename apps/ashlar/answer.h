@@ -25,12 +25,6 @@ struct Answer {
   double total_seconds = 0;
 };
 
-// Interrupts (SIGINT) since the last call of take_interrupt(). install_interrupt_handler() makes
-// Ctrl-C set the flag instead of ending the process.
-void install_interrupt_handler();
-bool interrupted();
-void clear_interrupt();
-
 Result<Answer> answer(ModelSession& session, Request request,
                       const std::function<void(std::string_view)>& on_text);
 

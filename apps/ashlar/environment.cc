@@ -1,5 +1,5 @@
-// The one place that calls getenv. Reads HOME, XDG_CACHE_HOME, HF_HOME, HF_HUB_CACHE and NO_COLOR.
-// Values are not interpreted here beyond "set or not".
+// The one place that calls getenv. Reads HOME, XDG_CACHE_HOME, HF_HOME and HF_HUB_CACHE.
+// Values are not interpreted here.
 #include "environment.h"
 
 #include <cstdlib>
@@ -22,7 +22,6 @@ Environment read_environment() {
   environment.hub.hf_hub_cache = value_of("HF_HUB_CACHE");
   environment.hub.home = value_of("HOME");
   environment.hub.xdg_cache_home = value_of("XDG_CACHE_HOME");
-  environment.no_color = !value_of("NO_COLOR").empty();
   return environment;
 }
 

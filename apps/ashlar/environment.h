@@ -8,8 +8,7 @@
 namespace ashlar {
 
 struct Environment {
-  HubPaths hub;           // HF_HOME, HF_HUB_CACHE, HOME, XDG_CACHE_HOME
-  bool no_color = false;  // NO_COLOR is set and not empty
+  HubPaths hub;  // HF_HOME, HF_HUB_CACHE, HOME, XDG_CACHE_HOME
 };
 
 Environment read_environment();

@@ -5,14 +5,18 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "checkpoint/json_text.h"
+#include "checkpoint/mapped_file.h"
+#include "console.h"
 
 namespace ashlar {
 
 namespace {
+
+constexpr size_t kMaxOptionsBytes = 1 << 20;
 
 std::string help_text(const OptionField& field) {
   std::string text = field.text;
@@ -24,12 +28,8 @@ std::string help_text(const OptionField& field) {
 }
 
 Status read_options_file(OptionFields& fields, const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return fail(ErrorCode::kIo, "--options: cannot read {}", path);
-  const nlohmann::json object = nlohmann::json::parse(file, nullptr, false);
-  if (object.is_discarded()) {
-    return fail(ErrorCode::kInvalidArgument, "--options: {} is not valid JSON", path);
-  }
+  ASHLAR_ASSIGN(const std::string text, read_text_file(path, kMaxOptionsBytes));
+  ASHLAR_ASSIGN(const nlohmann::json object, parse_json_object(text, path));
   return set_options(fields, object, path);
 }
 
@@ -67,9 +67,11 @@ Status apply_words(OptionFields& fields, const Collected& collected) {
 Result<Parsed> parse_command_line(CommandLine& line, const std::vector<std::string>& words) {
   CLI::App app(line.summary, "ashlar " + line.verb);
   app.set_help_flag("-h,--help", "this text");
+  std::vector<const CLI::Option*> options;
   for (const Positional& positional : line.positionals) {
     CLI::Option* option = app.add_option(positional.name, *positional.value, positional.text);
     option->required(positional.required)->type_name("")->allow_extra_args(false)->expected(1);
+    options.push_back(option);
   }
   std::string options_file;
   app.add_option("--options", options_file, "JSON file of options; flags win over it")
@@ -80,10 +82,13 @@ Result<Parsed> parse_command_line(CommandLine& line, const std::vector<std::stri
     std::vector<std::string> reversed(words.rbegin(), words.rend());
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
+    write_out(app.help());
     return Parsed::kHelpShown;
   } catch (const CLI::ParseError& error) {
     return fail(ErrorCode::kInvalidArgument, "{}; see ashlar {} --help", error.what(), line.verb);
+  }
+  for (size_t i = 0; i < line.positionals.size(); ++i) {
+    if (line.positionals[i].given != nullptr) *line.positionals[i].given = options[i]->count() > 0;
   }
   if (!options_file.empty()) ASHLAR_TRY(read_options_file(line.options, options_file));
   ASHLAR_TRY(apply_words(line.options, collected));

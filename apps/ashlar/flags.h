@@ -20,6 +20,7 @@ struct Positional {
   std::string text;
   std::string* value;
   bool required = false;
+  bool* given = nullptr;  // told whether the word was there, also when it is empty
 };
 
 struct CommandLine {

@@ -1,10 +1,10 @@
 // ashlar inspect MODEL: what a checkpoint holds, what would run, and what is refused and why. Reads
 // headers and builds the model (which only maps weights), but runs nothing and allocates no cache.
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "console.h"
 #include "flags.h"
 #include "model_session.h"
 #include "verbs.h"
@@ -102,25 +102,26 @@ nlohmann::json model_json(const Model& model, const Device& device) {
 
 void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
                 const nlohmann::json& text, const nlohmann::json& model) {
-  fmt::print("{}: {}\n", checkpoint.path(), checkpoint.gguf() != nullptr ? "GGUF" : "safetensors");
-  fmt::print("\nstored as      tensors     elements        bytes\n");
+  print_out("{}: {}\n", checkpoint.path(), checkpoint.gguf() != nullptr ? "GGUF" : "safetensors");
+  print_out("\nstored as      tensors     elements        bytes\n");
   for (const auto& [name, total] : totals(checkpoint)) {
-    fmt::print("{:<12} {:>9} {:>12} {:>12}\n", name, total.tensors, total.elements, total.bytes);
+    print_out("{:<12} {:>9} {:>12} {:>12}\n", name, total.tensors, total.elements, total.bytes);
   }
   const auto print_object = [](std::string_view title, const nlohmann::json& object) {
-    fmt::print("\n{}\n", title);
+    print_out("\n{}\n", title);
     for (const auto& [key, value] : object.items()) {
-      fmt::print("  {:<24} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+      print_out("  {:<24} {}\n", key,
+                value.is_string() ? value.get<std::string>() : json_text(value));
     }
   };
   print_object("text", text);
   print_object("would run", model);
-  if (command.config) fmt::print("\nconfig\n{}\n", checkpoint.config().dump(2));
+  if (command.config) print_out("\nconfig\n{}\n", json_text(checkpoint.config(), 2));
   if (!command.tensors) return;
-  fmt::print("\n{:<10} {:<20} name\n", "type", "shape");
+  print_out("\n{:<10} {:<20} name\n", "type", "shape");
   for (const StoredTensor& tensor : checkpoint.tensors()) {
-    fmt::print("{:<10} {:<20} {}\n", storage_name(tensor.type), shape_text(tensor.shape),
-               tensor.name);
+    print_out("{:<10} {:<20} {}\n", storage_name(tensor.type), shape_text(tensor.shape),
+              tensor.name);
   }
 }
 
@@ -134,20 +135,26 @@ Result<int> inspect(const InspectCommand& command) {
   Result<OpenedModel> opened = open_model(command.model, environment);
   if (opened) {
     text = text_json(*opened);
-    ASHLAR_ASSIGN(const auto device, make_device(command.device));
-    const auto built = build_model(*opened, *device, command.device, 0);
-    model =
-        built ? model_json(**built, *device) : nlohmann::json{{"refused", built.error().message}};
-    exit_code = built ? 0 : 1;
   } else {
     text["refused"] = opened.error().message;
+    exit_code = 1;
+  }
+  ASHLAR_ASSIGN(const auto device, make_device(command.device));
+  // Without a tokenizer every row of the head counts as decodable.
+  const auto built =
+      build_model(opened ? opened->checkpoint : checkpoint,
+                  opened ? opened->tokenizer->vocab_size() : 0, *device, command.device, 0);
+  if (built) {
+    model = model_json(**built, *device);
+  } else {
+    model["refused"] = built.error().message;
     exit_code = 1;
   }
   if (command.json) {
     nlohmann::json out = checkpoint_json(*checkpoint, command.tensors);
     out["text"] = text;
     out["model"] = model;
-    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_out("{}\n", json_text(out, 2));
   } else {
     print_text(command, *checkpoint, text, model);
   }

@@ -1,8 +1,9 @@
 // The program: a table of verbs. What a verb does is in the file of its name.
 // Nothing is set up before the verb is known, so --help and errors cost nothing.
-#include <cstdio>
+#include <exception>
 #include <string_view>
 
+#include "console.h"
 #include "verbs.h"
 
 namespace {
@@ -21,27 +22,42 @@ constexpr Verb kVerbs[] = {
     {"docs", docs_verb, "print generated documentation: options, support"},
 };
 
-void usage(std::FILE* out) {
-  fmt::print(out, "usage: ashlar VERB [...]; ashlar VERB --help tells more\n\n");
-  for (const Verb& verb : kVerbs) fmt::print(out, "  {:<10} {}\n", verb.name, verb.summary);
+std::string usage() {
+  std::string out = "usage: ashlar VERB [...]; ashlar VERB --help tells more\n\n";
+  for (const Verb& verb : kVerbs) out += fmt::format("  {:<10} {}\n", verb.name, verb.summary);
+  return out;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int dispatch(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (name == "--help" || name == "-h" || name == "help") {
-    usage(stdout);
+    write_out(usage());
     return 0;
   }
   if (name == "--version") {
-    fmt::print("ashlar {}\n", ashlar::version());
+    print_out("ashlar {}\n", version());
     return 0;
   }
   for (const Verb& verb : kVerbs) {
     if (verb.name == name) return verb.function(Words(argv + 2, argv + argc));
   }
-  if (!name.empty()) fmt::print(stderr, "ashlar: there is no verb '{}'\n", name);
-  usage(stderr);
+  if (!name.empty()) print_err("ashlar: there is no verb '{}'\n", name);
+  write_err(usage());
   return 2;
+}
+
+}  // namespace
+
+// Expected failures are values; what is thrown all the same (no memory, no thread) ends here.
+int main(int argc, char** argv) {
+  int code = 1;
+  try {
+    code = dispatch(argc, argv);
+  } catch (const std::exception& error) {
+    write_err("ashlar: ");
+    write_err(error.what());
+    write_err("\n");
+  }
+  if (const Status written = finish_output(); !written && code == 0) code = report(written.error());
+  return code;
 }

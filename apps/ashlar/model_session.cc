@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "device/cores.h"
 #include "text/gguf_vocabulary.h"
 
 namespace ashlar {
@@ -25,8 +26,7 @@ Status load_text_of_folder(const Checkpoint& checkpoint, OpenedModel& opened) {
   if (!tokenizer_json) {
     return fail(
         ErrorCode::kNotFound,
-        "{}: there is no tokenizer.json; other tokenizer files are not read, convert them first",
-        checkpoint.path());
+        "there is no tokenizer.json; other tokenizer files are not read, convert them first");
   }
   ASHLAR_ASSIGN(opened.tokenizer, Tokenizer::from_json(*tokenizer_json, config.value_or("")));
   ASHLAR_ASSIGN(opened.chat_template,
@@ -75,24 +75,31 @@ Result<OpenedModel> open_model(const std::string& argument, const Environment& e
 }
 
 Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
+  if (options.threads > usable_cores()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--threads: {} is more than the {} cores that this process may use",
+                options.threads, usable_cores());
+  }
   return new_cpu_device(static_cast<int>(options.threads));  // the only device of this build
 }
 
-Result<std::unique_ptr<Model>> build_model(const OpenedModel& opened, Device& device,
+Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoint,
+                                           int64_t decodable, Device& device,
                                            const DeviceOptions& options, int64_t context_length) {
   ModelOptions model_options;
   model_options.kv_type = options.kv_type == "f32" ? DType::kF32 : DType::kF16;
   model_options.context_length = context_length;
-  model_options.decodable = opened.tokenizer->vocab_size();
-  return load_model(opened.checkpoint, device, model_options);
+  model_options.decodable = decodable;
+  return load_model(std::move(checkpoint), device, model_options);
 }
 
 Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options) {
   ModelSession session;
   session.opened = std::make_unique<OpenedModel>(std::move(opened));
   ASHLAR_ASSIGN(session.device, make_device(options.device));
-  ASHLAR_ASSIGN(session.model, build_model(*session.opened, *session.device, options.device,
-                                           options.engine.max_context));
+  ASHLAR_ASSIGN(session.model,
+                build_model(session.opened->checkpoint, session.tokenizer().vocab_size(),
+                            *session.device, options.device, options.engine.max_context));
   const EngineText text{&session.tokenizer(), session.opened->end_tokens};
   ASHLAR_ASSIGN(session.engine,
                 Engine::create(*session.model, *session.device, text, options.engine));

@@ -43,7 +43,8 @@ struct ModelSession {
 
 Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options);
 // context_length: positions to prepare for; 0: the checkpoint's.
-Result<std::unique_ptr<Model>> build_model(const OpenedModel& opened, Device& device,
+Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoint,
+                                           int64_t decodable, Device& device,
                                            const DeviceOptions& options, int64_t context_length);
 Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options);
 

@@ -1,7 +1,6 @@
 // How a failure leaves the program: one line on stderr and an exit code.
 // The mapping from error codes to exit codes is here and nowhere else.
-#include <cstdio>
-
+#include "console.h"
 #include "verbs.h"
 
 namespace ashlar {
@@ -9,8 +8,7 @@ namespace ashlar {
 std::string_view version() { return ASHLAR_VERSION; }
 
 int report(const Error& error) {
-  std::fflush(stdout);
-  fmt::print(stderr, "ashlar: {}\n", error.message);
+  print_err("ashlar: {}\n", error.message);
   switch (error.code) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kOutOfRange:

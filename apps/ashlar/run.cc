@@ -5,13 +5,15 @@
 // Ctrl-C stops the answer; in a chat the next one may follow, elsewhere the exit code is 130.
 #include <unistd.h>
 
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "answer.h"
+#include "checkpoint/json_text.h"
+#include "console.h"
 #include "flags.h"
+#include "text/utf8.h"
 #include "trace/op_table.h"
 #include "verbs.h"
 
@@ -22,6 +24,7 @@ namespace {
 struct RunCommand {
   std::string model;
   std::string prompt;
+  bool has_prompt = false;  // also when it is empty
   RunOptions options;
   std::string sampling_source = "ashlar's defaults and flags";
 };
@@ -32,7 +35,7 @@ CommandLine command_line(RunCommand& command) {
       "Answers a prompt, or chats on a terminal.",
       {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true},
        {"PROMPT", "the prompt; without it stdin is read, a terminal starts a chat", &command.prompt,
-        false}},
+        false, &command.has_prompt}},
       command.options.fields()};
 }
 
@@ -69,7 +72,7 @@ nlohmann::json first_messages(const RunOptions& options) {
 Result<std::vector<int32_t>> encode_chat(const ModelSession& session, const RunOptions& options,
                                          const nlohmann::json& messages) {
   ChatInput input;
-  input.messages_json = messages.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  input.messages_json = json_text(messages);
   input.variables_json = options.template_kwargs;
   const Tokenizer& tokenizer = session.tokenizer();
   if (tokenizer.bos_id()) input.bos_token = std::string(tokenizer.bos_text());
@@ -80,6 +83,9 @@ Result<std::vector<int32_t>> encode_chat(const ModelSession& session, const RunO
 
 Result<std::vector<int32_t>> encode_prompt(const ModelSession& session, const RunOptions& options,
                                            const std::string& prompt) {
+  if (!is_valid_utf8(prompt)) {
+    return fail(ErrorCode::kInvalidArgument, "the prompt is not valid UTF-8");
+  }
   if (options.raw) {
     return session.tokenizer().encode(prompt, {.add_special = true, .parse_special = true});
   }
@@ -88,38 +94,37 @@ Result<std::vector<int32_t>> encode_prompt(const ModelSession& session, const Ru
   return encode_chat(session, options, messages);
 }
 
-void print_text(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
-
-nlohmann::json settings_json(RunCommand& command) {
-  nlohmann::json settings = options_json(command.options.fields());
+// The options with what was derived from them filled in.
+nlohmann::json settings_json(const ModelSession& session, RunCommand& command,
+                             const Answer& answer) {
+  RunOptions effective = command.options;
+  effective.engine = session.engine->options();
+  effective.device.device = backend_name(session.device->backend());
+  effective.device.threads = session.device->thread_pool()->threads();
+  effective.sampling.seed = answer.seed;
+  nlohmann::json settings = options_json(effective.fields());
   settings["sampling_source"] = command.sampling_source;
   return settings;
 }
 
 Status print_answer(ModelSession& session, RunCommand& command, const Answer& answer) {
   const RunOptions& options = command.options;
+  const nlohmann::json settings = settings_json(session, command, answer);
   if (options.json) {
-    const nlohmann::json out = answer_json(session, answer, settings_json(command));
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_out("{}\n", json_text(answer_json(session, answer, settings)));
   } else if (answer.text.empty() || answer.text.back() != '\n') {
-    print_text("\n");
+    write_out("\n");
   }
-  std::fflush(stdout);
-  if (std::ferror(stdout)) return fail(ErrorCode::kIo, "stdout: the answer could not be written");
   if (options.stats) {
-    fmt::print(stderr, "settings: {}\n{}", settings_json(command).dump(),
-               answer_stats(session, answer));
+    print_err("settings: {}\n{}", json_text(settings), answer_stats(session, answer));
   }
-  return {};
+  return finish_output();
 }
 
 Result<Answer> ask(ModelSession& session, RunCommand& command, std::vector<int32_t> prompt) {
   ASHLAR_ASSIGN(Request request, make_request(session, command.options, std::move(prompt)));
   ASHLAR_ASSIGN(Answer out, answer(session, std::move(request), [&](std::string_view text) {
-                  if (!command.options.json) print_text(text);
+                  if (!command.options.json) write_out(text);
                 }));
   ASHLAR_TRY(print_answer(session, command, out));
   return out;
@@ -130,8 +135,7 @@ bool read_line(std::string& line) {
   line.clear();
   std::string part;
   while (true) {
-    fmt::print(stderr, "{}", line.empty() ? "> " : ". ");
-    std::fflush(stderr);
+    write_err(line.empty() ? "> " : ". ");
     if (!std::getline(std::cin, part)) return false;
     if (part.empty() || part.back() != '\\') break;
     line += part.substr(0, part.size() - 1) + "\n";
@@ -141,10 +145,10 @@ bool read_line(std::string& line) {
 }
 
 Status chat(ModelSession& session, RunCommand& command) {
-  fmt::print(stderr,
-             "Chat with {}. /reset forgets the history, /exit or Ctrl-D ends, Ctrl-C stops an "
-             "answer, a backslash at the end of a line continues it.\n",
-             command.model);
+  print_err(
+      "Chat with {}. /reset forgets the history, /exit or Ctrl-D ends, Ctrl-C stops an "
+      "answer, a backslash at the end of a line continues it.\n",
+      command.model);
   nlohmann::json messages = first_messages(command.options);
   std::string line;
   while (true) {
@@ -153,7 +157,7 @@ Status chat(ModelSession& session, RunCommand& command) {
       if (!interrupted()) break;
       std::cin.clear();
       std::clearerr(stdin);
-      fmt::print(stderr, "\n");
+      write_err("\n");
       continue;
     }
     if (line == "/exit") break;
@@ -162,8 +166,12 @@ Status chat(ModelSession& session, RunCommand& command) {
       continue;
     }
     if (line.empty()) continue;
+    if (!is_valid_utf8(line)) {
+      write_err("the line is not valid UTF-8\n");
+      continue;
+    }
     if (line.front() == '/' && line.find(' ') == std::string::npos) {
-      fmt::print(stderr, "there is no command {}; /reset and /exit exist\n", line);
+      print_err("there is no command {}; /reset and /exit exist\n", line);
       continue;
     }
     messages.push_back({{"role", "user"}, {"content", line}});
@@ -179,7 +187,7 @@ Status chat(ModelSession& session, RunCommand& command) {
     }
     messages.push_back({{"role", "assistant"}, {"content", out->text}});
   }
-  fmt::print(stderr, "\n");
+  write_err("\n");
   return {};
 }
 
@@ -193,42 +201,72 @@ Result<OpenedModel> open_with_defaults(RunCommand& command, const Words& words) 
   ASHLAR_ASSIGN(const auto unused, apply_generation_config(*generation, command.options.sampling));
   command.sampling_source = "generation_config.json and flags";
   for (const std::string& key : unused) {
-    fmt::print(stderr, "ashlar: generation_config.json: '{}' has no effect here\n", key);
+    print_err("ashlar: generation_config.json: '{}' has no effect here\n", key);
   }
   CommandLine again = command_line(command);
   ASHLAR_TRY(parse_command_line(again, words));
   return opened;
 }
 
-Result<int> run(RunCommand& command, const Words& words) {
-  ASHLAR_ASSIGN(OpenedModel opened, open_with_defaults(command, words));
-  const bool on_terminal = isatty(STDIN_FILENO) != 0;
-  if (!command.options.raw && !opened.chat_template) {
+// What would otherwise be accepted and have no effect.
+Status check_combinations(const RunCommand& command, const OpenedModel& opened, bool chats) {
+  const RunOptions& options = command.options;
+  if (!options.raw && !opened.chat_template) {
     return fail(ErrorCode::kUnsupported,
                 "{} has no chat template, so it cannot chat; use --raw to continue a text as it is",
                 command.model);
   }
-  if (command.prompt.empty() && on_terminal && command.options.raw) {
+  if (options.raw && chats) {
     return fail(ErrorCode::kInvalidArgument,
                 "--raw needs a PROMPT or a pipe; a chat needs a template");
   }
+  if (options.raw && !(options.system.empty() && options.template_kwargs.empty())) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--raw uses no chat template, so --system and --template-kwargs have no place");
+  }
+  if (options.sampling.logprobs && !options.json) {
+    return fail(ErrorCode::kInvalidArgument, "--logprobs are printed with --json only");
+  }
+  if (options.template_kwargs.empty()) return {};
+  ASHLAR_ASSIGN(const nlohmann::json variables,
+                parse_json_object(options.template_kwargs, "--template-kwargs"));
+  for (const char* own : {"messages", "tools", "documents", "add_generation_prompt"}) {
+    if (variables.contains(own)) {
+      return fail(ErrorCode::kInvalidArgument, "--template-kwargs: '{}' is set by the program",
+                  own);
+    }
+  }
+  return {};
+}
+
+// The prompt of a one-shot run: the word, or all of stdin.
+Status read_prompt(RunCommand& command) {
+  if (!command.has_prompt) {
+    command.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+    if (interrupted()) return fail(ErrorCode::kCancelled, "interrupted while reading the prompt");
+  }
+  if (command.prompt.empty()) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
+  return {};
+}
+
+Result<int> run(RunCommand& command, const Words& words) {
+  ASHLAR_ASSIGN(OpenedModel opened, open_with_defaults(command, words));
+  const bool chats = !command.has_prompt && isatty(STDIN_FILENO) != 0;
+  ASHLAR_TRY(check_combinations(command, opened, chats));
   ASHLAR_ASSIGN(ModelSession session, start_session(std::move(opened), command.options));
   OpTable table;
   if (command.options.profile) session.engine->observe(&table);
   install_interrupt_handler();
   int exit_code = 0;
-  if (command.prompt.empty() && on_terminal) {
+  if (chats) {
     ASHLAR_TRY(chat(session, command));
   } else {
-    if (command.prompt.empty()) {
-      command.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-    }
-    if (command.prompt.empty()) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
+    ASHLAR_TRY(read_prompt(command));
     ASHLAR_ASSIGN(auto prompt, encode_prompt(session, command.options, command.prompt));
     ASHLAR_ASSIGN(const Answer out, ask(session, command, std::move(prompt)));
     exit_code = out.finish == FinishReason::kCancelled ? 130 : 0;
   }
-  if (command.options.profile) fmt::print(stderr, "{}", table.text());
+  if (command.options.profile) write_err(table.text());
   return exit_code;
 }
 

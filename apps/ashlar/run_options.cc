@@ -13,21 +13,26 @@ namespace {
 // Keys that say nothing about which token comes next, or that are read elsewhere (end tokens:
 // model_session.cc).
 const std::set<std::string>& harmless_keys() {
-  static const std::set<std::string> keys = {
-      "_from_model_config",   "bos_token_id",         "eos_token_id",
-      "pad_token_id",         "transformers_version", "use_cache",
-      "cache_implementation", "max_length",           "max_new_tokens",
-      "trust_remote_code",    "chat_format",          "return_dict_in_generate",
-      "output_attentions",    "output_hidden_states"};
+  static const std::set<std::string> keys = {"_from_model_config",   "bos_token_id",
+                                             "eos_token_id",         "pad_token_id",
+                                             "transformers_version", "use_cache",
+                                             "cache_implementation", "trust_remote_code",
+                                             "chat_format",          "return_dict_in_generate",
+                                             "output_attentions",    "output_hidden_states"};
   return keys;
 }
 
+// Whole numbers must be whole in the file too, and small enough for every option's own range.
 Status read_number(const nlohmann::json& value, const std::string& key, auto& target) {
-  if (!value.is_number()) {
-    return fail(ErrorCode::kCorrupt, "generation_config.json: '{}' is not a number but {}", key,
-                value.dump());
+  using Target = std::remove_reference_t<decltype(target)>;
+  const bool fits = std::is_integral_v<Target>
+                        ? value.is_number_integer() && std::abs(value.get<double>()) < 1e15
+                        : value.is_number();
+  if (!fits) {
+    return fail(ErrorCode::kCorrupt, "generation_config.json: '{}' cannot be {}", key,
+                value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
-  target = value.get<std::remove_reference_t<decltype(target)>>();
+  target = value.get<Target>();
   return {};
 }
 
@@ -49,18 +54,26 @@ RunOptions::RunOptions() {
 OptionFields RunOptions::fields() {
   OptionFields f;
   device.add_to(f);
-  f.append(engine.fields());
+  // What a crowd needs belongs to a server: here it could change nothing.
+  OptionFields engine_fields = engine.fields();
+  std::erase_if(engine_fields.list(), [](const OptionField& field) {
+    return field.name == "max_sequences" || field.name == "max_waiting";
+  });
+  f.append(engine_fields);
   f.append(sampling.fields());
   f.add("logit_bias", logit_bias, "ID=BIAS, added to a token's logit; repeatable");
   f.add("stop", stop, "text that ends the answer; repeatable");
   f.add("stop_token", stop_tokens, "token id that ends the answer; repeatable");
   f.add("ignore_eos", ignore_eos, "do not end at the model's end-of-generation tokens");
-  f.add("min_tokens", min_tokens, "no end before this many tokens").range(0, 1 << 20);
+  f.add("min_tokens", min_tokens,
+        "no end-of-generation or stop token before this many tokens; stop texts still end the "
+        "answer")
+      .range(0, 1 << 20);
   f.add("max_tokens", max_tokens, "tokens of an answer; 0: until the context is full")
       .range(0, 1 << 20);
-  f.add("system", system, "system message of the chat");
+  f.add("system", system, "system message of the chat; not with --raw");
   f.add("template_kwargs", template_kwargs,
-        "JSON object of further variables for the chat template");
+        "JSON object of further variables for the chat template; not with --raw");
   f.add("raw", raw, "give the prompt to the model as it is, without a chat template");
   f.add("json", json, "print one JSON object an answer instead of streaming text");
   f.add("stats", stats, "print effective settings, counts and speeds to stderr");

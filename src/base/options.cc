@@ -143,13 +143,17 @@ Status set_options(OptionFields& fields, const nlohmann::json& object, std::stri
     }
     if (field->is_list() && value.is_array()) {
       for (const nlohmann::json& element : value) {
-        ASHLAR_ASSIGN(const std::string text, scalar_text(*field, element));
-        ASHLAR_TRY(set_option(*field, text));
+        const Result<std::string> text = scalar_text(*field, element);
+        if (!text) return fail_in(source, text.error());
+        if (Status status = set_option(*field, *text); !status) {
+          return fail_in(source, status.error());
+        }
       }
       continue;
     }
-    ASHLAR_ASSIGN(const std::string text, scalar_text(*field, value));
-    if (Status status = set_option(*field, text); !status) return fail_in(source, status.error());
+    const Result<std::string> text = scalar_text(*field, value);
+    if (!text) return fail_in(source, text.error());
+    if (Status status = set_option(*field, *text); !status) return fail_in(source, status.error());
   }
   return {};
 }

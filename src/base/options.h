@@ -1,15 +1,15 @@
-// Options declared once: a struct of plain fields with one visit() that states each field's name,
+// Options declared once: a struct of plain fields with one fields() that states each field's name,
 // meaning and range.
 //
-//   struct EngineOptions {
+//   struct PoolOptions {
 //     int64_t threads = 0;
-//     void visit(OptionFields& f) { f.add("threads", threads, "worker threads; 0: one a
-//     core").range(0, 1024); }
+//     OptionFields fields();  // f.add("threads", threads, "worker threads").range(0, 1024);
 //   };
 //
 // Command-line flags, the options file, --help, the effective dump, validation and docs/options.md
 // are all made from that list, so none of them can forget a knob. Fields point into the struct: it
 // must outlive the list.
+// What an option means is its owner's business.
 #ifndef ASHLAR_BASE_OPTIONS_H_
 #define ASHLAR_BASE_OPTIONS_H_
 

@@ -86,7 +86,8 @@ TEST(Options, FileSetsAndRefuses) {
             "options.json: unknown option 'thread'; see ashlar docs options");
   const Status nested =
       set_options(fields, nlohmann::json{{"threads", {{"a", 1}}}}, "options.json");
-  EXPECT_EQ(nested.error().message, "option 'threads': expected a single value, found object");
+  EXPECT_EQ(nested.error().message,
+            "options.json: option 'threads': expected a single value, found object");
 }
 
 TEST(Options, DumpShowsEffectiveValues) {

@@ -4,12 +4,15 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "base/align.h"
 #include "base/check.h"
+#include "device/cores.h"
 #include "device/device.h"
 
 namespace ashlar {
@@ -67,13 +70,25 @@ class CpuDevice : public Device {
   ThreadPool pool_;
 };
 
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+// Cores that the control group's quota allows, rounded up; 0 without one (or with version 1 of it).
+int quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
+  return std::max(1, static_cast<int>(std::ceil(quota / period)));
 }
 
 }  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  const int allowed = sched_getaffinity(0, sizeof(set), &set) == 0
+                          ? CPU_COUNT(&set)
+                          : static_cast<int>(std::thread::hardware_concurrency());
+  const int quota = quota_cores();
+  return std::max(1, quota > 0 ? std::min(quota, allowed) : allowed);
+}
 
 std::string_view backend_name(Backend backend) { return backend == Backend::kCpu ? "cpu" : "cuda"; }
 

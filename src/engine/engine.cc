@@ -77,6 +77,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, Eng
   facts.model_context = model.info().context_length;
   facts.bytes_per_position = model.state_needs().page_bytes() / kPagePositions;
   facts.budget_bytes = default_kv_budget_bytes();
+  facts.machine_bytes = machine_memory_bytes();
   ASHLAR_ASSIGN(const EngineOptions effective, plan_memory(options, facts));
 
   SchedulerOptions scheduling;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/align.h"
 #include "cache/state_needs.h"
@@ -43,14 +44,25 @@ Result<EngineOptions> plan_memory(const EngineOptions& options, const MemoryFact
                 "no page of {} positions fits into {} MB; set kv_positions", kPagePositions,
                 facts.budget_bytes / 1000000);
   }
+  // Asked for by hand: pages are counted in 32 bits, and their memory must at least exist.
+  const int64_t most = std::min<int64_t>(
+      int64_t{INT32_MAX} * kPagePositions,
+      facts.bytes_per_position > 0 ? facts.machine_bytes / facts.bytes_per_position : INT64_MAX);
+  if (plan.kv_positions > round_up(most, kPagePositions)) {
+    return fail(ErrorCode::kResourceExhausted,
+                "kv_positions: {} are more than the {} that this machine's memory holds",
+                plan.kv_positions, most);
+  }
   plan.max_context = std::min(plan.max_context, plan.kv_positions);
   return plan;
 }
 
-int64_t default_kv_budget_bytes() {
+int64_t default_kv_budget_bytes() { return machine_memory_bytes() / 3; }
+
+int64_t machine_memory_bytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES);
   const int64_t page_bytes = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_bytes > 0 ? pages * page_bytes / 3 : int64_t{1} << 30;
+  return pages > 0 && page_bytes > 0 ? pages * page_bytes : int64_t{3} << 30;
 }
 
 }  // namespace ashlar

@@ -18,7 +18,7 @@
 
 namespace ashlar {
 
-// Called with named intermediate tensors for parity work; see nn/taps in docs/architecture.md.
+// Called with named intermediate tensors for parity work; see docs/architecture.md.
 // Null: no taps.
 using StepTap = std::function<void(std::string_view name, TensorView value)>;
 

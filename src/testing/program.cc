@@ -79,7 +79,7 @@ ProgramResult run_program(const ProgramRun& run) {
   CHECK(pid >= 0);
   if (pid == 0) {
     dup2(in[0], 0);
-    dup2(out[1], 1);
+    dup2(run.output_file.empty() ? out[1] : open(run.output_file.c_str(), O_WRONLY), 1);
     dup2(err[1], 2);
     for (const auto& [name, value] : run.environment) setenv(name.c_str(), value.c_str(), 1);
     exec_program(run.arguments);

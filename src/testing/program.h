@@ -18,6 +18,7 @@ struct ProgramRun {
   std::vector<std::string> arguments;  // after the program's name
   std::string input;                   // what stdin delivers before it ends
   std::vector<std::pair<std::string, std::string>> environment;  // set on top of ours
+  std::string output_file = {};  // where stdout goes instead of ProgramResult::out
   double timeout_seconds = 60;
 };
 

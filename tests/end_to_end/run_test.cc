@@ -34,7 +34,8 @@ TEST(Run, TellsWhatIsWrongWithTheCommandLine) {
       {{"run", "m", "p", "--top-p", "1.5"}, "--top-p: 1.5 is out of range"},
       {{"run", "m", "p", "--kv-type", "f8"}, "--kv-type: 'f8' is not one of f16, f32"},
       {{"run", "m", "p", "--seed", "1", "--seed", "2"}, "--seed"},
-      {{"run", "m", "p", "--options", "/nowhere/o.json"}, "cannot read /nowhere/o.json"},
+      {{"run", "m", "p", "--options", "/nowhere/o.json"}, "/nowhere/o.json"},
+      {{"run", "m", "p", "--options", "/tmp"}, "/tmp"},
   };
   for (const auto& c : cases) {
     const ProgramResult result = run(c.arguments);
@@ -60,6 +61,44 @@ TEST(Run, AModelWithoutATemplateNeedsRaw) {
   EXPECT_NE(refused.err.find("--raw"), std::string::npos) << refused.err;
   const ProgramResult raw = run({"run", tiny("llama.gguf"), "abc", "--raw", "--max-tokens", "4"});
   EXPECT_EQ(raw.exit_code, 0) << raw.err;
+}
+
+// Accepted and then ignored would be worse than refused.
+TEST(Run, RefusesWhatCouldHaveNoEffect) {
+  const std::string model = tiny("llama.gguf");
+  const struct {
+    std::vector<std::string> more;
+    std::string message;
+  } cases[] = {
+      {{"--raw", "--system", "be brief"}, "--system"},
+      {{"--raw", "--template-kwargs", "{}"}, "--template-kwargs"},
+      {{"--raw", "--logprobs", "2"}, "--logprobs"},
+      {{"--raw", "--max-sequences", "2"}, "--max-sequences"},
+      {{"--raw", "--kv-positions", "999999999999"}, "kv_positions"},
+      {{"--raw", "--threads", "1024"}, "--threads"},
+  };
+  for (const auto& c : cases) {
+    std::vector<std::string> arguments = {"run", model, "abc"};
+    arguments.insert(arguments.end(), c.more.begin(), c.more.end());
+    const ProgramResult result = run(arguments);
+    EXPECT_TRUE(result.exit_code == 1 || result.exit_code == 2) << result.exit_code;
+    EXPECT_NE(result.err.find(c.message), std::string::npos) << result.err;
+  }
+  EXPECT_NE(run({"run", model, "", "--raw"}).err.find("the prompt is empty"), std::string::npos);
+  EXPECT_NE(run({"run", model, "\xff\xfe", "--raw"}).err.find("UTF-8"), std::string::npos);
+}
+
+TEST(Run, AFullDiskIsAnErrorNotALostAnswer) {
+  for (const char* command : {"inspect", "run"}) {
+    ProgramRun options = {
+        .arguments = {command, tiny("llama.gguf")}, .input = "abc", .environment = {}};
+    if (std::string_view(command) == "run")
+      options.arguments.insert(options.arguments.end(), {"--raw", "--max-tokens", "2"});
+    options.output_file = "/dev/full";
+    const ProgramResult result = run_program(options);
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_NE(result.err.find("stdout"), std::string::npos) << result.err;
+  }
 }
 
 TEST(Run, TheOptionsFileIsUnderTheFlags) {
@@ -90,7 +129,7 @@ TEST(Run, ASeedRepeatsAndIsReported) {
   const std::string seed = first["seed"].dump();
   EXPECT_EQ(tokens({"--seed", seed})["tokens"], first["tokens"]);
   EXPECT_EQ(tokens({"--seed", "1", "--threads", "1"})["tokens"],
-            tokens({"--seed", "1", "--threads", "3"})["tokens"]);
+            tokens({"--seed", "1", "--threads", "0"})["tokens"]);
   EXPECT_NE(tokens({"--seed", "1"})["tokens"], tokens({"--seed", "2"})["tokens"]);
 }
 
