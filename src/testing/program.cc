@@ -107,6 +107,15 @@ ProgramResult run_program(const ProgramRun& run) {
   return result;
 }
 
+bool TerminalProgram::available() {
+  int terminal = -1;
+  int program_side = -1;
+  if (openpty(&terminal, &program_side, nullptr, nullptr, nullptr) != 0) return false;
+  close(terminal);
+  close(program_side);
+  return true;
+}
+
 TerminalProgram::TerminalProgram(const std::vector<std::string>& arguments) {
   pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
   CHECK(pid_ >= 0);

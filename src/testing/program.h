@@ -34,6 +34,8 @@ ProgramResult run_program(const ProgramRun& run);
 // person sees it.
 class TerminalProgram {
  public:
+  // Whether this user may open a pseudo-terminal; some containers and chroots give none.
+  static bool available();
   explicit TerminalProgram(const std::vector<std::string>& arguments);
   ~TerminalProgram();
   TerminalProgram(const TerminalProgram&) = delete;

@@ -210,6 +210,7 @@ TEST_F(RealModelRun, StopStringsBiasAndLogprobsAreHonoured) {
 }
 
 TEST_F(RealModelRun, ChatsOnATerminalWithHistory) {
+  if (!TerminalProgram::available()) GTEST_SKIP() << "no pseudo-terminal can be opened here";
   TerminalProgram chat({"run", model_, "--temperature", "0", "--max-tokens", "30"});
   ASSERT_TRUE(chat.wait_for("> ")) << chat.seen();
   chat.type("My name is Ada. Please remember it.\n");
@@ -224,6 +225,7 @@ TEST_F(RealModelRun, ChatsOnATerminalWithHistory) {
 }
 
 TEST_F(RealModelRun, CtrlCStopsTheAnswerNotTheChat) {
+  if (!TerminalProgram::available()) GTEST_SKIP() << "no pseudo-terminal can be opened here";
   TerminalProgram chat({"run", model_, "--temperature", "0", "--ignore-eos"});
   ASSERT_TRUE(chat.wait_for("> ")) << chat.seen();
   chat.type("Write a very long story about the sea.\n");
