@@ -117,7 +117,8 @@ run_tests() {
   local preset=$1 select=() result=0
   shift
   [[ $# -eq 0 ]] || select=(--tests-regex "^($(IFS='|'; printf '%s' "$*"))\$")
-  rm -rf "build/$preset/tests/results"
+  # CTest leaves the list of an earlier failure in place when everything passes.
+  rm -rf "build/$preset/tests/results" "build/$preset/Testing/Temporary/LastTestsFailed.log"
   ctest --test-dir "build/$preset" --parallel "$(nproc)" --output-on-failure --no-tests=error \
     "${select[@]}" || result=$?
   python3 -I -S tools/count_tests.py "build/$preset" || result=1
