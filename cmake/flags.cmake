@@ -15,9 +15,11 @@ add_compile_options(-Wall -Wextra -Werror -ffp-contract=off -ffunction-sections 
 # The baseline is AVX2 (with the sets that Highway expects beside it); more is chosen at run time, by
 # Highway inside a file or by a file suffix (suffixes.cmake).
 add_compile_options(-march=x86-64-v3 -maes -mpclmul)
-# Paths in messages and debug information start at the source folder; builds in different folders can
-# then share compiler-cache entries.
-add_compile_options(-ffile-prefix-map=${CMAKE_BINARY_DIR}=. -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+# Paths in messages and debug information start at the source folder. The last map that fits wins;
+# the relative one is what the compiler cache below turns source paths into, so that builds in
+# different folders of a tree share its entries.
+add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${CMAKE_BINARY_DIR}=.
+                    -ffile-prefix-map=../../=)
 add_link_options(-Wl,--gc-sections -Wl,-z,now)
 
 if(ASHLAR_SANITIZE)
@@ -32,5 +34,6 @@ endif()
 
 find_program(ASHLAR_CCACHE ccache)
 if(ASHLAR_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ASHLAR_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+                                  CCACHE_NOHASHDIR=1 ${ASHLAR_CCACHE})
 endif()
