@@ -19,6 +19,8 @@ usage: ./do COMMAND [ARGUMENT...]
 
   run [PROMPT] [FLAG...]   set up, build, fetch the default model, answer the prompt
                            (without one: a chat); flags are those of `ashlar run --help`
+  bench KIND [MODEL] [FLAG...]  measure speed (docs/bench.md); KIND: decode, prefill, op;
+                           without MODEL the default model
   test [PRESET] [NAME...]  set up, build, fetch the test models, run every test
                            (or the test programs named); PRESET: cpu (default), asan, tsan, cuda
   build [PRESET] [TARGET...]  set up and build; the program is build/PRESET/ashlar
@@ -100,6 +102,20 @@ command_run() {
   fetch smollm2
   cd "$CALLED_FROM"  # paths in flags are the caller's
   exec "$ROOT/build/cpu/ashlar" run "$DEFAULT_MODEL" "$@"
+}
+
+# What comes after the kind is the model unless it is a flag.
+command_bench() {
+  local kind=${1:-} model=()
+  setup build
+  build cpu ashlar
+  [[ $# -eq 0 ]] || shift
+  if [[ -n $kind && $kind != -* && ( $# -eq 0 || $1 == -* ) ]]; then
+    fetch smollm2
+    model=("$DEFAULT_MODEL")
+  fi
+  cd "$CALLED_FROM"
+  exec "$ROOT/build/cpu/ashlar" bench ${kind:+"$kind"} "${model[@]}" "$@"
 }
 
 command_build() {
@@ -189,7 +205,7 @@ main() {
   local command=${1:-help}
   [[ $# -eq 0 ]] || shift
   case $command in
-    run | test | build | check | docs | verify) "command_$command" "$@" ;;
+    run | bench | test | build | check | docs | verify) "command_$command" "$@" ;;
     setup)
       rm -f build/setup/*.done
       setup test

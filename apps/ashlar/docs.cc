@@ -1,6 +1,7 @@
 // ashlar docs options|support: Markdown made from the option structs and from the tables of
 // families and formats, so that what is documented is what is built. `./do docs` writes it into
 // docs/options.md and README.md.
+#include "bench_options.h"
 #include "console.h"
 #include "formats/format.h"
 #include "models/model.h"
@@ -19,6 +20,11 @@ void print_options() {
       "with `--options FILE`, under its name with underscores; flags win over the file.\n\n"
       "## `ashlar run`\n\n{}",
       options_markdown(run.fields()));
+  for (const BenchKind kind : {BenchKind::kDecode, BenchKind::kPrefill, BenchKind::kOp}) {
+    BenchOptions bench;
+    print_out("\n## `ashlar bench {}`\n\n{}", bench_kind_name(kind),
+              options_markdown(bench.fields(kind)));
+  }
 }
 
 void print_support() {

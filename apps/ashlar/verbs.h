@@ -17,9 +17,11 @@ using Words = std::vector<std::string>;
 
 int run_verb(const Words& words);
 int inspect_verb(const Words& words);
+int bench_verb(const Words& words);
 int docs_verb(const Words& words);
 
 std::string_view version();
+std::string_view build_commit();  // "dc10de9b2f61"; "unknown" outside a git tree
 
 // Prints "ashlar: message" to stderr and gives the exit code that fits.
 int report(const Error& error);
