@@ -39,19 +39,26 @@ void contract(const AttentionArgs& args, const ShapeCheck& check) {
   check.dtype(args.page_table, DType::kI32, "page_table");
 }
 
-// Counts the keys that the rows see; positions are read on the host, so only CPU streams are
-// observed this way.
+// Keys and values are read once for all rows of a sequence; positions are read on the host, so only
+// CPU streams are observed this way.
 OpCost cost(const AttentionArgs& args) {
   const int32_t* positions = args.positions.as<int32_t>();
+  const int32_t* starts = args.sequence_starts.as<int32_t>();
   const int64_t rows = args.q.dim(0);
-  int64_t keys = 0;
-  for (int64_t t = 0; t < rows; ++t) {
-    const KeyRange range = visible_keys(positions[t], args.window);
-    keys += range.end - range.begin;
+  int64_t keys = 0;   // that are read
+  int64_t pairs = 0;  // of a row and a key
+  for (int64_t s = 0; s < args.page_table.dim(0); ++s) {
+    if (starts[s] == starts[s + 1]) continue;
+    keys += visible_keys(positions[starts[s + 1] - 1], args.window).end -
+            visible_keys(positions[starts[s]], args.window).begin;
+    for (int32_t t = starts[s]; t < starts[s + 1]; ++t) {
+      const KeyRange range = visible_keys(positions[t], args.window);
+      pairs += range.end - range.begin;
+    }
   }
   const int64_t kv_row =
       args.pages.dim(1) * args.pages.dim(3) * static_cast<int64_t>(dtype_bytes(args.pages.dtype()));
-  return {keys * kv_row + 8 * rows * args.q.dim(1), 4 * keys * args.q.dim(1)};
+  return {keys * kv_row + 8 * rows * args.q.dim(1), 4 * pairs * args.q.dim(1)};
 }
 
 template <class T>

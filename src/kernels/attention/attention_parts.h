@@ -15,7 +15,7 @@
 
 namespace ashlar {
 
-constexpr int64_t kMaxHeadSize = 512;  // of the vector cell: 18 KiB of stack for a unit of work
+constexpr int64_t kMaxHeadSize = 512;  // of the vector cell: 0.5 MiB of stack for a part of work
 
 // Positions [begin, end).
 struct KeyRange {
