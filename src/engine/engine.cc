@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <random>
 
 #include "base/check.h"
 #include "engine/engine_state.h"
@@ -43,6 +44,11 @@ Status check_options(const EngineOptions& options, int64_t drafts) {
                 options.step_rows, options.max_sequences, drafts, least);
   }
   return {};
+}
+
+int64_t random_seed() {
+  std::random_device random;  // one a call: they are not shared between threads
+  return static_cast<int64_t>((uint64_t{random()} << 32 | random()) >> 11);
 }
 
 }  // namespace
@@ -103,64 +109,93 @@ Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, Eng
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
-Status Engine::State::validate(const Request& request) const {
+// Reads only what never changes: see Engine::accept().
+Status Engine::State::check_values(const Request& request) const {
   const int64_t decodable = model.info().decodable;
   ASHLAR_TRY(check_tokens(request.prompt, model.info().vocabulary, "prompt"));
   ASHLAR_TRY(check_tokens(request.stop_tokens, decodable, "stop_tokens"));
   ASHLAR_TRY(request.sampling.validate(decodable));
   ASHLAR_TRY(check_range(request.choices, 1, kMaxChoices, "n"));
   ASHLAR_TRY(check_range(request.max_tokens, 0, int64_t{1} << 40, "max_tokens"));
-  ASHLAR_TRY(check_range(request.min_tokens, 0,
-                         request.max_tokens > 0 ? request.max_tokens : options.max_context,
-                         "min_tokens"));
-  if (scheduler.waiting_count() + request.choices > options.max_waiting) {
-    return fail(ErrorCode::kUnavailable, "{} answers wait already; max_waiting is {}",
-                scheduler.waiting_count(), options.max_waiting);
-  }
-  return {};
+  return check_range(request.min_tokens, 0,
+                     request.max_tokens > 0 ? request.max_tokens : options.max_context,
+                     "min_tokens");
 }
+
+Result<std::unique_ptr<AcceptedRequest>> Engine::State::accept(Request request) {
+  ASHLAR_TRY(check_values(request));
+  auto accepted = std::make_unique<AcceptedRequest>();
+  SequenceSpec& spec = accepted->spec;
+  spec.prompt = std::move(request.prompt);
+  // Without a limit the answer may fill the context, or the pages.
+  const int64_t room = options.max_context - static_cast<int64_t>(spec.prompt.size());
+  spec.stop.max_tokens = request.max_tokens > 0 ? request.max_tokens : std::max<int64_t>(room, 1);
+  spec.stop.min_tokens = request.min_tokens;
+  if (!request.ignore_eos) spec.stop.end_tokens = text.end_tokens;
+  spec.stop.end_tokens.insert(spec.stop.end_tokens.end(), request.stop_tokens.begin(),
+                              request.stop_tokens.end());
+  spec.late = request.constraint != nullptr;
+  spec.drafts = drafts;
+  ASHLAR_TRY(scheduler.check(spec));
+
+  for (int64_t i = 0; i < request.choices; ++i) {
+    EngineChoice choice;
+    choice.choice = i;
+    ASHLAR_ASSIGN(choice.text, OutputText::create(text.tokenizer, request.stop));
+    if (spec.late) choice.constraint = request.constraint();
+    accepted->choices.push_back(std::move(choice));
+  }
+  accepted->id = next_request.fetch_add(1, std::memory_order_relaxed);
+  spec.request = accepted->id;
+  for (EngineChoice& choice : accepted->choices) choice.request = accepted->id;
+  EngineRequest& record = accepted->record;
+  record.prompt_tokens = static_cast<int64_t>(spec.prompt.size());
+  record.seed = request.sampling.seed ? *request.sampling.seed : random_seed();
+  record.end_tokens = spec.stop.end_tokens;
+  record.open_choices = request.choices;
+  record.wish = std::move(request);
+  return accepted;
+}
+
+void Engine::State::enqueue(AcceptedRequest accepted) {
+  EngineRequest& record = accepted.record;
+  record.first = scheduler.add(std::move(accepted.spec), record.open_choices);
+  for (size_t i = 0; i < accepted.choices.size(); ++i) {
+    choices.emplace(record.first + static_cast<int64_t>(i), std::move(accepted.choices[i]));
+  }
+  requests.emplace(accepted.id, std::move(record));
+  if (failed) fail_all(failure);
+}
+
+Result<std::unique_ptr<AcceptedRequest>> Engine::accept(Request request) const {
+  return state_->accept(std::move(request));
+}
+
+void Engine::enqueue(AcceptedRequest accepted) { state_->enqueue(std::move(accepted)); }
 
 Result<RequestId> Engine::submit(Request request) {
   State& s = *state_;
   if (s.failed) return tl::unexpected<Error>(s.failure);
-  ASHLAR_TRY(s.validate(request));
-  SequenceSpec spec;
-  spec.request = s.next_request;
-  spec.prompt = request.prompt;
-  // Without a limit the answer may fill the context, or the pages.
-  const int64_t room = s.options.max_context - static_cast<int64_t>(request.prompt.size());
-  spec.stop.max_tokens = request.max_tokens > 0 ? request.max_tokens : std::max<int64_t>(room, 1);
-  spec.stop.min_tokens = request.min_tokens;
-  if (!request.ignore_eos) spec.stop.end_tokens = s.text.end_tokens;
-  spec.stop.end_tokens.insert(spec.stop.end_tokens.end(), request.stop_tokens.begin(),
-                              request.stop_tokens.end());
-  spec.late = request.constraint != nullptr;
-  spec.drafts = s.drafts;
-  ASHLAR_TRY(s.scheduler.check(spec));
+  const int64_t count = request.choices;
+  ASHLAR_ASSIGN(std::unique_ptr<AcceptedRequest> accepted, s.accept(std::move(request)));
+  ASHLAR_TRY(check_queue(s.scheduler.waiting_count(), count, s.options.max_waiting));
+  const RequestId id = accepted->id;
+  s.enqueue(std::move(*accepted));
+  return id;
+}
 
-  std::vector<EngineChoice> choices(static_cast<size_t>(request.choices));
-  for (size_t i = 0; i < choices.size(); ++i) {
-    choices[i].request = spec.request;
-    choices[i].choice = static_cast<int64_t>(i);
-    ASHLAR_ASSIGN(choices[i].text, OutputText::create(s.text.tokenizer, request.stop));
-    if (spec.late) choices[i].constraint = request.constraint();
-  }
-  EngineRequest record;
-  record.seed = request.sampling.seed
-                    ? *request.sampling.seed
-                    : static_cast<int64_t>((uint64_t{s.random()} << 32 | s.random()) >> 11);
-  record.end_tokens = spec.stop.end_tokens;
-  record.open_choices = request.choices;
-  record.first = s.scheduler.add(spec, request.choices);
-  record.wish = std::move(request);
-  for (size_t i = 0; i < choices.size(); ++i) {
-    s.choices.emplace(record.first + static_cast<int64_t>(i), std::move(choices[i]));
-  }
-  s.requests.emplace(s.next_request, std::move(record));
-  return s.next_request++;
+Status check_queue(int64_t waiting, int64_t more, int64_t max_waiting) {
+  if (waiting + more <= max_waiting) return {};
+  return fail(ErrorCode::kUnavailable,
+              "the queue is full: {} answers wait, and {} more exceed max_waiting {}", waiting,
+              more, max_waiting);
 }
 
 void Engine::cancel(RequestId id) { state_->cancels.push_back(id); }
+
+void Engine::cancel_all() {
+  for (const auto& [id, request] : state_->requests) state_->cancels.push_back(id);
+}
 
 Result<bool> Engine::step() {
   State& s = *state_;

@@ -2,9 +2,9 @@
 // by planning steps and handing them to a Runner.
 //
 // Synchronous: submit() enqueues, step() plans, runs and reconciles on the calling thread, and
-// events come out of the request's on_event. The same step() is what an engine thread will loop
-// over: with depth 2 it plans and launches a step before it reconciles the one before, so all that
-// concurrency needs is already in the order of calls. One thread.
+// events come out of the request's on_event. The same step() is what an engine thread
+// (engine/engine_thread.h) loops over: with depth 2 it plans and launches a step before it
+// reconciles the one before. One thread, except for accept().
 #ifndef ASHLAR_ENGINE_ENGINE_H_
 #define ASHLAR_ENGINE_ENGINE_H_
 
@@ -23,6 +23,7 @@ namespace ashlar {
 
 class Speculator;
 class Tokenizer;
+struct AcceptedRequest;
 
 struct EngineOptions {
   int64_t max_context = 0;  // positions a sequence may have; 0: what the model was made for
@@ -40,7 +41,7 @@ struct EngineStats {
   int64_t pages_total = 0;
   int64_t pages_free = 0;
   int64_t running = 0;
-  int64_t waiting = 0;
+  int64_t waiting = 0;  // answers, preempted ones included
   int64_t steps = 0;
   int64_t prompt_rows = 0;  // prompt positions computed
   int64_t decode_rows = 0;  // rows that continued an answer
@@ -72,9 +73,17 @@ class Engine {
   // the context, a request whose worst case cannot fit in the pages, a full queue.
   Result<RequestId> submit(Request request);
 
+  // The two halves of submit(), for callers with a thread of their own. accept() makes all checks
+  // but that of the queue and reads only what never changes: any thread may call it while another
+  // one runs steps. enqueue() takes what this engine accepted; once the device has failed, each
+  // choice gets its error event at once.
+  Result<std::unique_ptr<AcceptedRequest>> accept(Request request) const;
+  void enqueue(AcceptedRequest accepted);
+
   // Ends all choices of a request with kCancelled at the next step(). An unknown or finished id is
   // ignored.
   void cancel(RequestId id);
+  void cancel_all();
 
   // One round: plan and launch up to the depth, reconcile the oldest step. False when nothing was
   // left to do. An error means that the device failed: every request has been told, and the engine

@@ -1,44 +1,35 @@
-// Engine::State: what the façade keeps beside the scheduler: the wish, the text and the constraint
-// of each choice. Private to the engine's own files.
+// Engine::State: what the façade keeps beside the scheduler: the open requests and their choices.
+// Private to the engine's own files.
+//
+// Of one thread, except for what accept() reads: model, text, options and the scheduler's options
+// never change, and ids are drawn from an atomic counter.
 #ifndef ASHLAR_ENGINE_ENGINE_STATE_H_
 #define ASHLAR_ENGINE_ENGINE_STATE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <random>
 #include <vector>
 
+#include "engine/accepted_request.h"
 #include "engine/device_runner.h"
 #include "engine/engine.h"
-#include "engine/output.h"
 #include "engine/scheduler.h"
 
 namespace ashlar {
 
-struct EngineChoice {
-  RequestId request = 0;
-  int64_t choice = 0;
-  OutputText text;
-  std::unique_ptr<TokenConstraint> constraint;
-  int64_t output_tokens = 0;
-  int64_t cached_tokens = 0;
-};
-
-struct EngineRequest {
-  Request wish;
-  int64_t seed = 0;
-  std::vector<int32_t> end_tokens;  // of the model and the request
-  SequenceId first = 0;             // choices have the ids first, first + 1, ...
-  int64_t open_choices = 0;
-};
+// Whether `more` answers may join those that wait.
+Status check_queue(int64_t waiting, int64_t more, int64_t max_waiting);
 
 struct Engine::State {
   State(Model& m, EngineText t, const EngineOptions& o, const SchedulerOptions& s)
       : model(m), text(std::move(t)), options(o), scheduler(s) {}
 
-  Status validate(const Request& request) const;
+  Status check_values(const Request& request) const;
+  Result<std::unique_ptr<AcceptedRequest>> accept(Request request);
+  void enqueue(AcceptedRequest accepted);
   void apply_cancels();
   void launch();  // plans and launches up to the depth
   void set_slots(const StepPlan& plan);
@@ -61,8 +52,7 @@ struct Engine::State {
   std::map<SequenceId, EngineChoice> choices;
   std::vector<RequestId> cancels;
   std::deque<StepPlan> unsampled;  // forward part launched, sample part not: at most one
-  std::random_device random;
-  RequestId next_request = 0;
+  std::atomic<RequestId> next_request = 0;
   int64_t drafts = 0;
   int64_t finished = 0;
   Error failure;  // of the device; with it nothing runs any more

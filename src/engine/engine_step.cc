@@ -109,8 +109,7 @@ RequestEvent Engine::State::event_of(const EngineChoice& choice) const {
   event.request = choice.request;
   event.choice = choice.choice;
   event.seed = request.seed;
-  event.usage = {static_cast<int64_t>(request.wish.prompt.size()), choice.cached_tokens,
-                 choice.output_tokens};
+  event.usage = {request.prompt_tokens, choice.cached_tokens, choice.output_tokens};
   return event;
 }
 

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "engine/speculator.h"
+#include "testing/character_tokenizer.h"
 #include "testing/toy_model.h"
-#include "text/tokenizer.h"
 
 namespace ashlar {
 namespace {
@@ -331,7 +331,8 @@ TEST(Engine, RefusesByName) {
             "min_tokens: 6 is out of range, 0 to 5");
   EXPECT_EQ(refusal([](Request& r) { r.stop = {"x"}; }),
             "stop: stop strings need a tokenizer, and there is none");
-  EXPECT_EQ(refusal([](Request& r) { r.choices = 4; }), "0 answers wait already; max_waiting is 3");
+  EXPECT_EQ(refusal([](Request& r) { r.choices = 4; }),
+            "the queue is full: 0 answers wait, and 4 more exceed max_waiting 3");
   EXPECT_EQ((*engine)->stats().waiting, 0);
 
   EngineOptions wrong = options_of(8, 4, 0, 1);
@@ -374,26 +375,8 @@ TEST(Engine, ARandomSeedIsReportedAndRepeats) {
   EXPECT_EQ(again.seed, first.seed);
 }
 
-// A vocabulary of one printable character a token.
-Tokenizer character_tokenizer() {
-  std::string vocabulary;
-  for (int64_t i = 0; i < kDecodable; ++i) {
-    const char c = static_cast<char>(i < 26 ? 'a' + i : i < 52 ? 'A' + (i - 26) : '*' + (i - 52));
-    vocabulary += fmt::format("{}\"{}\":{}", i == 0 ? "" : ",", c, i);
-  }
-  const std::string json = fmt::format(
-      R"({{"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,
-          "post_processor":null,
-          "decoder":{{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}},
-          "model":{{"type":"BPE","vocab":{{{}}},"merges":[]}}}})",
-      vocabulary);
-  Result<Tokenizer> result = Tokenizer::from_json(json, "");
-  EXPECT_TRUE(result) << result.error().message;
-  return *std::move(result);
-}
-
 TEST(Engine, AStopStringEndsTheAnswerAtTheSameTokenHoweverItIsComputed) {
-  const Tokenizer tokenizer = character_tokenizer();
+  const Tokenizer tokenizer = character_tokenizer(kDecodable);
   ToyModel model(kVocabulary, kDecodable, kContext);
   const auto device = new_cpu_device(1);
   struct Told {

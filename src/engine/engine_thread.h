@@ -30,8 +30,9 @@ class EngineThread {
 
   // Any thread; never waits for the engine. Whatever can be refused is refused here: values out of
   // range and a worst case beyond the pages (kInvalidArgument, kResourceExhausted), a prompt beyond
-  // the context (kOutOfRange, with both lengths), a full queue (kUnavailable), an engine that drains
-  // or has stopped (kUnavailable) or whose device failed (kDevice). A refused request gets no event.
+  // the context (kOutOfRange, with both lengths), a full queue (kUnavailable), an engine that
+  // drains or has stopped (kUnavailable) or whose device failed (kDevice). A refused request gets
+  // no event.
   //
   // on_event is called on the engine's thread and must not block; it may call submit(), cancel(),
   // stats() and drain(). The first events may come before submit() has returned: they carry the id.

@@ -36,16 +36,19 @@ Status Scheduler::check(const SequenceSpec& spec) const {
   return {};
 }
 
-SequenceId Scheduler::add(const SequenceSpec& spec, int64_t choices) {
+SequenceId Scheduler::add(SequenceSpec spec, int64_t choices) {
   CHECK(check(spec).has_value());
   CHECK_GE(options_.step_rows, options_.max_sequences * (1 + spec.drafts));
+  std::vector<int32_t> prompt = std::move(spec.prompt);
+  spec.prompt.clear();
   const SequenceId first = next_id_;
   for (int64_t choice = 0; choice < choices; ++choice) {
     Sequence s;
     s.id = next_id_++;
     s.spec = spec;
     s.spec.choice = spec.choice + choice;
-    s.tokens = spec.prompt;
+    s.prompt_length = static_cast<int64_t>(prompt.size());
+    s.tokens = choice + 1 < choices ? prompt : std::move(prompt);
     s.limit = std::min(s.prompt_tokens() + spec.stop.max_tokens, options_.max_context);
     s.spec.stop.max_tokens = s.limit - s.prompt_tokens();
     waiting_.insert(s.id);

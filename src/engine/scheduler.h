@@ -65,7 +65,7 @@ class Scheduler {
 
   // Takes the choices of one request, which must have passed check(). Returns the id of choice 0;
   // others follow it.
-  SequenceId add(const SequenceSpec& spec, int64_t choices = 1);
+  SequenceId add(SequenceSpec spec, int64_t choices = 1);
 
   // The next step, or an empty plan when nothing can run before a step in flight is reconciled. At
   // most depth in flight.

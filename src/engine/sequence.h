@@ -38,9 +38,10 @@ struct Sequence {
   enum class Phase : uint8_t { kWaiting, kRunning, kFinished };
 
   SequenceId id = 0;
-  SequenceSpec spec;
+  SequenceSpec spec;            // without its prompt
   std::vector<int32_t> tokens;  // prompt, then reconciled output
-  int64_t limit = 0;            // tokens it may have in all; position limit - 1 is never computed
+  int64_t prompt_length = 0;
+  int64_t limit = 0;  // tokens it may have in all; position limit - 1 is never computed
   Phase phase = Phase::kWaiting;
 
   PageList pages;
@@ -53,7 +54,7 @@ struct Sequence {
   int64_t cached = 0;     // prompt positions that came from shared pages at first admission
   int64_t in_flight = 0;  // submitted steps with rows of it
 
-  int64_t prompt_tokens() const { return static_cast<int64_t>(spec.prompt.size()); }
+  int64_t prompt_tokens() const { return prompt_length; }
   int64_t known() const { return static_cast<int64_t>(tokens.size()); }
   int64_t output_tokens() const { return known() - prompt_tokens(); }
   bool finished() const { return phase == Phase::kFinished; }
