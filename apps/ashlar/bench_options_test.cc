@@ -1,0 +1,51 @@
+// Lists of numbers on the command line, and the engine that a measurement asks for.
+#include "bench_options.h"
+
+#include <gtest/gtest.h>
+
+#include "bench_measure.h"
+
+namespace ashlar {
+namespace {
+
+TEST(BenchOptions, ListsAreReadWholeOrRefusedWithTheFlag) {
+  EXPECT_EQ(*parse_counts("--rows", "1,2,64", 64), (std::vector<int64_t>{1, 2, 64}));
+  EXPECT_EQ(*parse_counts("--rows", "5", 64), std::vector<int64_t>{5});
+  for (const char* text :
+       {"", ",", "1,", ",1", "1,,2", "0", "65", "-1", "1 ,2", "x", "1x", "1e3"}) {
+    const auto refused = parse_counts("--rows", text, 64);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_NE(refused.error().message.find("--rows"), std::string::npos);
+  }
+}
+
+TEST(BenchOptions, TheEngineHoldsWhatIsMeasuredAndNotMore) {
+  BenchOptions options;
+  options.prompt_tokens = 100;
+  options.tokens = 20;
+  const std::vector<int64_t> counts = {1, 8};
+  const EngineOptions decode = *bench_engine_options(BenchKind::kDecode, options, counts);
+  EXPECT_EQ(decode.max_sequences, 8);
+  EXPECT_EQ(decode.max_context, 120);
+  EXPECT_EQ(decode.kv_positions, 8 * (128 + 32));
+
+  const std::vector<int64_t> lengths = {512, 2048};
+  const EngineOptions prefill = *bench_engine_options(BenchKind::kPrefill, options, lengths);
+  EXPECT_EQ(prefill.max_sequences, 1);
+  EXPECT_EQ(prefill.max_context, 2049);
+  EXPECT_EQ(prefill.step_rows, 512);
+
+  // One step takes all rows; only the decode phases need as many sequences.
+  const std::vector<int64_t> rows = {16, 700};
+  const EngineOptions op = *bench_engine_options(BenchKind::kOp, options, rows);
+  EXPECT_EQ(op.step_rows, 700);
+  EXPECT_EQ(op.max_sequences, 16);
+
+  options.max_context = 119;
+  EXPECT_FALSE(bench_engine_options(BenchKind::kDecode, options, counts));
+  options.max_context = 4096;
+  EXPECT_EQ(bench_engine_options(BenchKind::kDecode, options, counts)->max_context, 4096);
+}
+
+}  // namespace
+}  // namespace ashlar

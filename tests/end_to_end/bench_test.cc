@@ -1,0 +1,103 @@
+// `ashlar bench` as a user calls it, on a model small enough that only the form of the result can
+// be checked, not its speed.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "testing/paths.h"
+#include "testing/program.h"
+#include "testing/temp_dir.h"
+
+namespace ashlar {
+namespace {
+
+ProgramResult bench(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "bench");
+  return run_program({.arguments = std::move(arguments), .input = "", .environment = {}});
+}
+
+std::string tiny() { return (source_dir() / "tests/golden/tiny/gemma3.gguf").string(); }
+
+TEST(Bench, DecodeCountsOnlyStepsWithAllSequences) {
+  const ProgramResult result = bench({"decode", tiny(), "--json", "--concurrency", "1,3",
+                                      "--prompt-tokens", "5", "--tokens", "8", "--threads", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["kind"], "decode");
+  EXPECT_EQ(report["settings"]["threads"], 1);
+  EXPECT_GT(report["measured_read_gb_s"].get<double>(), 0);
+  EXPECT_GT(report["peak_resident_bytes"].get<int64_t>(), 0);
+  EXPECT_FALSE(report["commit"].get<std::string>().empty());
+  ASSERT_EQ(report["rows"].size(), 2u);
+  for (const nlohmann::json& row : report["rows"]) {
+    // Each repetition yields 8 tokens a sequence; the first comes with the prompt's last step, and
+    // the first call launches two steps at once.
+    EXPECT_GE(row["steps"].get<int>(), 3 * 5);
+    EXPECT_LE(row["steps"].get<int>(), 3 * 7);
+    EXPECT_GT(row["output_tok_s"].get<double>(), 0);
+    EXPECT_GE(row["step_bytes"], report["weight_bytes"]);
+  }
+}
+
+TEST(Bench, PrefillWritesItsResultToAFile) {
+  const TempDir dir;
+  const std::string file = (dir.path() / "result.json").string();
+  const ProgramResult result =
+      bench({"prefill", tiny(), "--lengths", "7,20", "--repetitions", "2", "--output", file});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("tok/s"), std::string::npos) << result.out;
+  std::ifstream stream(file);
+  const nlohmann::json report = nlohmann::json::parse(stream);
+  ASSERT_EQ(report["rows"].size(), 2u);
+  EXPECT_EQ(report["rows"][1]["tokens"], 20);
+  EXPECT_GT(report["rows"][1]["tok_s"].get<double>(), 0);
+}
+
+TEST(Bench, OperationsOfAStepAddUpToIt) {
+  const ProgramResult result = bench({"op", tiny(), "--rows", "2,70", "--repetitions", "1",
+                                      "--prompt-tokens", "4", "--tokens", "6", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  // 70 rows are more than decode is measured with.
+  ASSERT_EQ(report["rows"].size(), 3u);
+  EXPECT_EQ(report["rows"][0]["phase"], "decode");
+  EXPECT_EQ(report["rows"][2]["rows"], 70);
+  for (const nlohmann::json& row : report["rows"]) {
+    double ms = 0;
+    bool matmul = false;
+    for (const nlohmann::json& line : row["ops"]) {
+      ms += line["ms"].get<double>();
+      matmul |= line["name"] == "matmul";
+    }
+    EXPECT_TRUE(matmul);
+    EXPECT_NEAR(ms, row["step_ms"].get<double>(), 1e-3 + 0.01 * ms);
+  }
+}
+
+TEST(Bench, TellsWhatIsWrong) {
+  const struct {
+    std::vector<std::string> arguments;
+    std::string message;
+  } cases[] = {
+      {{}, "usage: ashlar bench"},
+      {{"speed", tiny()}, "there is no 'speed'"},
+      {{"decode", tiny(), "--concurrency", "1;2"}, "--concurrency"},
+      {{"decode", tiny(), "--lengths", "1"}, "--lengths"},
+      {{"decode", tiny(), "--max-context", "10"}, "--max-context"},
+      {{"decode", tiny(), "--concurrency", "64", "--step-rows", "64", "--prompt-tokens", "60",
+        "--tokens", "8"},
+       "--tokens"},
+      {{"prefill", tiny(), "--lengths", "100000"}, "context"},
+      {{"prefill", "/no/such.gguf"}, "/no/such.gguf"},
+  };
+  for (const auto& c : cases) {
+    const ProgramResult result = bench(c.arguments);
+    EXPECT_NE(result.exit_code, 0) << c.message;
+    EXPECT_NE(result.err.find(c.message), std::string::npos) << c.message << " in: " << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace ashlar
