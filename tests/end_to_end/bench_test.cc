@@ -31,10 +31,10 @@ TEST(Bench, DecodeCountsOnlyStepsWithAllSequences) {
   EXPECT_FALSE(report["commit"].get<std::string>().empty());
   ASSERT_EQ(report["rows"].size(), 2u);
   for (const nlohmann::json& row : report["rows"]) {
-    // Each repetition yields 8 tokens a sequence; the first comes with the prompt's last step, and
-    // the first call launches two steps at once.
+    // Each of 3 repetitions yields 8 tokens a sequence. The first comes with the prompt, and the
+    // second is decoded in the call that began with the prompt.
     EXPECT_GE(row["steps"].get<int>(), 3 * 5);
-    EXPECT_LE(row["steps"].get<int>(), 3 * 7);
+    EXPECT_LE(row["steps"].get<int>(), 3 * 6);
     EXPECT_GT(row["output_tok_s"].get<double>(), 0);
     EXPECT_GE(row["step_bytes"], report["weight_bytes"]);
   }
