@@ -1,26 +1,26 @@
-// The CPU cell of attention: both products run as matrix products over keys and values that were
-// widened to f32 once for all queries of a part.
+// The CPU cell of attention: both products run as matrix products, over keys and values that were
+// widened to f32 once for all queries of a part where there are many.
 //
-//   panel [K 32] keys of 32 positions      scores [96 128] = queries x panels, 4 panels a tile
-//   panel [128 32] values, 32 elements     output [12 32]  = weights x panel, merged into [96 K]
+//   rows [K 32] keys of 32 positions      scores [96 128] = queries x rows, 4 times a tile
+//   rows [128 32] values, 32 elements     output [12 32] = weights x rows, merged into [96 K]
 //
-// A part (attention_plan.h) is up to 96 queries that share a key head: heads of a group and, in
-// prefill, neighbouring rows. Twelve queries and two vectors of outputs (six with AVX2) stay in
-// registers, so one FMA chain an output hides the latency of the others; the panel (8 or 16 KiB at
-// heads of 64) stays in the first level of the cache. Lanes are outputs, never parts of a sum, so
-// the chains are those of the reference and the bits are the same for every instruction set and
-// every cut. Scores are formed for whole panels; what a row may not see is then ignored, and output
-// chains stop at the row's own position: the columns that only some of twelve rows see are added
-// row by row.
+// A part (attention_plan.h) is up to 96 queries that share a key head. Twelve queries and two
+// vectors of outputs (six with AVX2) stay in registers, so one FMA chain an output hides the
+// latency of the others. Lanes are outputs, never parts of a sum, so the chains are those of the
+// reference and the bits are the same for every instruction set and cut. Scores are formed for
+// whole rows of 32; what a row may not see is then ignored, and output chains stop at the row's own
+// position: columns that only some of twelve queries see are added query by query.
 #include "kernels/attention/attention.h"
 
 #include <atomic>
 #include <memory>
+#include <type_traits>
 
 #include "base/align.h"
 #include "kernels/attention/attention_cells.h"
 #include "kernels/attention/attention_parts.h"
 #include "kernels/attention/attention_plan.h"
+#include "kernels/attention/attention_softmax.h"
 #include "kernels/kv_pages.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -35,12 +35,12 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
-using Ints = hn::RebindToSigned<Floats>;
 using Vec = hn::Vec<Floats>;
 constexpr Floats kFloats;
-constexpr Ints kInts;
 constexpr int64_t kLanes = HWY_MIN(hn::MaxLanes(Floats()), 16);
 constexpr int64_t kPanel = kAttentionPanel;
+// Of copied queries: known to the compiler, and not a multiple of a page of memory.
+constexpr int64_t kQueryStride = kMaxHeadSize + 16;
 constexpr int kGroup = kLanes == 16 ? 12 : 6;  // queries in registers; divides 12
 
 HWY_INLINE Vec load(const float* p) { return hn::LoadU(kFloats, p); }
@@ -55,35 +55,28 @@ HWY_INLINE Vec load(const BF16* p) {
 HWY_INLINE void store(Vec v, float* p) { hn::StoreU(v, kFloats, p); }
 HWY_INLINE Vec set(float v) { return hn::Set(kFloats, v); }
 
-// power_of_two and exp2 of activation.h, operation by operation. Max and Min give their second
-// argument where there is a NaN, as clamp does.
-HWY_INLINE Vec power_of_two(hn::Vec<Ints> n) {
-  return hn::BitCast(kFloats, hn::ShiftLeft<23>(hn::Add(n, hn::Set(kInts, 127))));
-}
-HWY_INLINE Vec exp2(Vec x) {
-  const Vec shift = set(math::kRoundShift);
-  x = hn::Min(set(129.0f), hn::Max(set(-152.0f), x));
-  const Vec shifted = hn::Add(x, shift);
-  const auto n = hn::Sub(hn::BitCast(kInts, shifted), hn::BitCast(kInts, shift));
-  const Vec r = hn::Mul(hn::Sub(x, hn::Sub(shifted, shift)), set(0x1.62e430p-1f));
-  Vec p = set(0x1.6a23c6p-10f);
-  p = hn::MulAdd(p, r, set(0x1.123a22p-7f));
-  p = hn::MulAdd(p, r, set(0x1.5558f4p-5f));
-  p = hn::MulAdd(p, r, set(0x1.555492p-3f));
-  p = hn::MulAdd(p, r, set(0x1.fffffcp-2f));
-  p = hn::MulAdd(p, r, set(1.0f));
-  p = hn::MulAdd(p, r, set(1.0f));
-  const auto half = hn::ShiftRight<1>(n);
-  return hn::Mul(hn::Mul(p, power_of_two(half)), power_of_two(hn::Sub(n, half)));
+// Rows of 32 numbers, `step` apart: a panel, or a part of a page.
+template <class T>
+struct Rows {
+  const T* first = nullptr;
+  int64_t step = 0;
+};
+
+// Asks for a row that is wanted next, in the second level of the cache: the processor's own
+// prefetching stops at the end of each page.
+template <class T>
+HWY_INLINE void prefetch(Rows<T>& ahead) {
+  __builtin_prefetch(ahead.first, 0, 2);
+  ahead.first += ahead.step;
 }
 
-// out[i][c] = (add ? out[i][c] : 0) + weight(i, 0) panel[0][c] + weight(i, 1) panel[1][c] + ...,
-// one FMA chain, for c < 32. Scores take packed queries [depth kCount] and write rows of a tile;
-// outputs take such rows and write rows of a panel.
-template <int kCount, bool kScores>
-void product(const float* weights, const float* panel, int64_t depth, bool add, float* out) {
-  constexpr int64_t kFromQuery = kScores ? 1 : kAttentionTile;
-  constexpr int64_t kFromDepth = kScores ? kCount : 1;
+// out[i][c] = (add ? out[i][c] : 0) + weight(i, 0) row(0)[c] + weight(i, 1) row(1)[c] + ..., one
+// FMA chain, for c < 32. Scores take copied queries and write rows of a tile; outputs take such
+// rows and write rows of a panel. Rows of pages ask for others meanwhile, `ahead`.
+template <int kCount, bool kScores, class T>
+void product(const float* weights, Rows<T> rows, Rows<T> ahead, int64_t depth, bool add,
+             float* out) {
+  constexpr int64_t kFromQuery = kScores ? kQueryStride : kAttentionTile;
   constexpr int64_t kToQuery = kScores ? kAttentionTile : kPanel;
   for (int64_t c = 0; c < kPanel; c += 2 * kLanes) {
     Vec low[kCount];
@@ -94,15 +87,16 @@ void product(const float* weights, const float* panel, int64_t depth, bool add, 
       high[i] = add ? load(out + i * kToQuery + c + kLanes) : hn::Zero(kFloats);
     }
     const float* weight = weights;
-    const float* column = panel + c;
-    for (int64_t d = 0; d < depth; ++d, weight += kFromDepth, column += kPanel) {
-      const Vec column_low = load(column);
-      const Vec column_high = load(column + kLanes);
+    const T* row = rows.first + c;
+    for (int64_t d = 0; d < depth; ++d, ++weight, row += rows.step) {
+      if constexpr (!std::is_same_v<T, float>) prefetch(ahead);
+      const Vec row_low = load(row);
+      const Vec row_high = load(row + kLanes);
 #pragma GCC unroll 12
       for (int i = 0; i < kCount; ++i) {
         const Vec w = set(weight[i * kFromQuery]);
-        low[i] = hn::MulAdd(w, column_low, low[i]);
-        high[i] = hn::MulAdd(w, column_high, high[i]);
+        low[i] = hn::MulAdd(w, row_low, low[i]);
+        high[i] = hn::MulAdd(w, row_high, high[i]);
       }
     }
 #pragma GCC unroll 12
@@ -113,49 +107,33 @@ void product(const float* weights, const float* panel, int64_t depth, bool add, 
   }
 }
 
-using Product = void (*)(const float*, const float*, int64_t, bool, float*);
-template <bool kScores>
-constexpr Product kProducts[] = {nullptr,
-                                 product<1, kScores>,
-                                 product<2, kScores>,
-                                 product<3, kScores>,
-                                 product<4, kScores>,
-                                 product<5, kScores>,
-                                 product<6, kScores>,
-                                 product<HWY_MIN(kGroup, 7), kScores>,
-                                 product<HWY_MIN(kGroup, 8), kScores>,
-                                 product<HWY_MIN(kGroup, 9), kScores>,
-                                 product<HWY_MIN(kGroup, 10), kScores>,
-                                 product<HWY_MIN(kGroup, 11), kScores>,
-                                 product<HWY_MIN(kGroup, 12), kScores>};
+template <class T>
+using Product = void (*)(const float*, Rows<T>, Rows<T>, int64_t, bool, float*);
+// By the number of queries, up to kGroup.
+template <bool kScores, class T>
+constexpr Product<T> kProducts[] = {nullptr,
+                                    product<1, kScores, T>,
+                                    product<2, kScores, T>,
+                                    product<3, kScores, T>,
+                                    product<4, kScores, T>,
+                                    product<5, kScores, T>,
+                                    product<6, kScores, T>,
+                                    product<HWY_MIN(kGroup, 7), kScores, T>,
+                                    product<HWY_MIN(kGroup, 8), kScores, T>,
+                                    product<HWY_MIN(kGroup, 9), kScores, T>,
+                                    product<HWY_MIN(kGroup, 10), kScores, T>,
+                                    product<HWY_MIN(kGroup, 11), kScores, T>,
+                                    product<HWY_MIN(kGroup, 12), kScores, T>};
 
-// softmax_tile of attention_parts.h, in vectors.
-HWY_INLINE TileSoftmax softmax_row(float* scores, KeyRange visible, float factor) {
-  constexpr float kNothing = -std::numeric_limits<float>::infinity();
-  constexpr int64_t kVectors = kSumChains / kLanes;
-  const int64_t begin = visible.begin / kSumChains * kSumChains;
-  const int64_t end = round_up(visible.end, kSumChains);
-  for (int64_t l = begin; l < visible.begin; ++l) scores[l] = kNothing;
-  for (int64_t l = visible.end; l < end; ++l) scores[l] = kNothing;
-  Vec maximum = set(kNothing);
-  for (int64_t l = begin; l < end; l += kLanes) maximum = hn::Max(load(scores + l), maximum);
-  const float max = hn::GetLane(hn::MaxOfLanes(kFloats, maximum)) * factor;
-  const Vec vector_factor = set(factor);
-  const Vec minus_max = set(-max);
-  Vec sums[kVectors];
-  for (Vec& sum : sums) sum = hn::Zero(kFloats);
-  for (int64_t l = begin; l < end; l += kSumChains) {
+// panel[r][c] = row(r)[c] for c < columns, which is at least 16; beyond it, zero.
+template <class T>
+HWY_INLINE void widen(Rows<T> rows, Rows<T> ahead, int64_t depth, int64_t columns, float* panel) {
+  for (int64_t r = 0; r < depth; ++r, rows.first += rows.step, panel += kPanel) {
+    prefetch(ahead);
 #pragma GCC unroll 4
-    for (int64_t v = 0; v < kVectors; ++v) {
-      float* at = scores + l + v * kLanes;
-      const Vec p = exp2(hn::MulAdd(load(at), vector_factor, minus_max));
-      store(p, at);
-      sums[v] = hn::Add(sums[v], p);
-    }
+    for (int64_t c = 0; c < kPanel; c += kLanes)
+      store(c < columns ? load(rows.first + c) : hn::Zero(kFloats), panel + c);
   }
-  alignas(64) float chains[kSumChains];
-  for (int64_t v = 0; v < kVectors; ++v) store(sums[v], chains + v * kLanes);
-  return {max, fold_chains(chains)};
 }
 
 // total = total * keep + tile * add, each product and the sum rounded. count % 16 == 0.
@@ -190,8 +168,8 @@ struct QueryPlace {
   int64_t column;
 };
 
-// The tiles of a unit, for T the type of the pages. A query that has seen no key yet has a sum of
-// exactly 0; one that has seen any has one of about 1 or more, or NaN.
+// The tiles of a unit, for T the type of the pages. A unit of few queries multiplies what it reads
+// from the pages; one of many widens it into a panel first.
 template <class T>
 class Tiles {
  public:
@@ -204,58 +182,53 @@ class Tiles {
         stride_(round_up(size_, kPanel)),
         factor_(score_factor(args.scale)) {
     const int32_t* positions = args.positions.as<int32_t>();
-    for (int64_t first = 0; first < unit.queries; first += kGroup) {
-      const int64_t count = HWY_MIN(kGroup, unit.queries - first);
-      float* packed = packed_ + first * size_;
-      for (int64_t i = 0; i < count; ++i) {
-        const QueryPlace place(args, unit, first + i);
-        const float* q = args.q.row<float>(place.row) + place.column;
-        for (int64_t k = 0; k < size_; ++k) packed[k * count + i] = q[k];
-        ranges_[first + i] = visible_keys(positions[place.row], args.window);
-      }
+    for (int64_t i = 0; i < unit.queries; ++i) {
+      const QueryPlace place(args, unit, i);
+      outputs_[i] = args.y.row<float>(place.row) + place.column;
+      copy_columns(args.q.row<float>(place.row) + place.column, queries_ + i * kQueryStride, size_);
+      ranges_[i] = visible_keys(positions[place.row], args.window);
     }
   }
 
   // All tiles, into y.
-  void run(const AttentionArgs& args) {
-    reset(buffer_);
+  void run() {
+    end_ = ranges_[unit_.queries - 1].end;
+    total_ = buffer_;
     for (int64_t tile = 0; tile < unit_.tiles; ++tile) run_tile(unit_.first_tile + tile);
-    for (int64_t i = 0; i < unit_.queries; ++i) {
-      const QueryPlace place(args, unit_, i);
-      write_output(total_ + i * stride_, sums_[i], args.y.row<float>(place.row) + place.column,
-                   size_);
-    }
+    for (int64_t i = 0; i < unit_.queries; ++i)
+      write_output(total_ + i * stride_, states_.sums[i], outputs_[i], size_);
   }
 
   // Tiles [begin, end) of the unit, each into its slot.
   void keep(int64_t begin, int64_t end, float* slots) {
     const int64_t slot_floats = attention_slot_floats(unit_.queries, size_);
+    end_ = HWY_MIN(ranges_[unit_.queries - 1].end, (unit_.first_tile + end) * kAttentionTile);
     for (int64_t tile = begin; tile < end; ++tile) {
-      float* slot = slots + tile * slot_floats;
-      reset(slot);
+      total_ = slots + tile * slot_floats;
+      states_ = {};
       run_tile(unit_.first_tile + tile);
-      float* states = slot + unit_.queries * stride_;
-      std::copy_n(maxima_, unit_.queries, states);
-      std::copy_n(sums_, unit_.queries, states + unit_.queries);
+      float* states = total_ + unit_.queries * stride_;
+      std::copy_n(states_.maxima, unit_.queries, states);
+      std::copy_n(states_.sums, unit_.queries, states + unit_.queries);
     }
   }
 
  private:
-  enum class Merge : uint8_t { kNothing, kFirst, kAdd };
-
-  void reset(float* total) {
-    total_ = total;
-    std::fill_n(maxima_, kUnitQueries, 0.0f);
-    std::fill_n(sums_, kUnitQueries, 0.0f);
+  void run_tile(int64_t tile) {
+    tile_begin_ = tile * kAttentionTile;
+    for (int64_t i = 0; i < unit_.queries; ++i) visible_[i] = within_tile(ranges_[i], tile_begin_);
+    form_scores();
+    weigh_tile(scores_, visible_, unit_.queries, factor_, states_, merges_);
+    for (int64_t k = 0; k < size_; k += kPanel) {
+      if (!from_pages(k)) widen_values(k);
+      for (int64_t first = 0; first < unit_.queries; first += kGroup)
+        add_group(first, HWY_MIN(kGroup, unit_.queries - first), k);
+    }
   }
 
-  void run_tile(int64_t tile) {
-    const int64_t begin = tile * kAttentionTile;
-    for (int64_t i = 0; i < unit_.queries; ++i) visible_[i] = within_tile(ranges_[i], begin);
-    form_scores(begin);
-    weigh();
-    merge_states();
-    add_values(begin);
+  // Whether columns from k on are multiplied as they lie in the pages.
+  bool from_pages(int64_t k) const {
+    return !std::is_same_v<T, float> && unit_.queries <= kGroup && size_ - k >= kPanel;
   }
 
   // What any of queries [first, first + count) sees: later ones see no less at the end and no more
@@ -264,71 +237,58 @@ class Tiles {
     return {visible_[first].begin, visible_[first + count - 1].end};
   }
 
-  void form_scores(int64_t tile_begin) {
+  int64_t page(int64_t position) const {
+    const int64_t page = page_table_[position / page_positions_];
+    CHECK_GE(page, 0);
+    return page;
+  }
+  // The keys of 32 positions, a row an element.
+  Rows<T> keys_at(int64_t position) const {
+    return {pages_.keys(page(position), unit_.kv_head) + position % page_positions_,
+            page_positions_};
+  }
+  // Elements from k on of the values of the positions of a page, a row a position.
+  Rows<T> values_at(int64_t position, int64_t k) const {
+    const int64_t row = position % page_positions_;
+    return {pages_.values(page(position), unit_.kv_head) + row * size_ + k, size_};
+  }
+
+  // As many rows of keys of the next tile as values at l are used up meanwhile; without a next
+  // tile, those values.
+  Rows<T> ahead_of_values(int64_t l, int64_t k) const {
+    if (tile_begin_ + kAttentionTile + l >= end_) return values_at(tile_begin_ + l, k);
+    Rows<T> keys = keys_at(tile_begin_ + kAttentionTile + l / kPanel * kPanel);
+    keys.first += (k + l % kPanel) * page_positions_;
+    return keys;
+  }
+
+  void form_scores() {
     const KeyRange all = seen(0, unit_.queries);
     for (int64_t l = all.begin / kPanel * kPanel; l < all.end; l += kPanel) {
-      const T* keys = pages_.keys(page(tile_begin + l), unit_.kv_head) + l % page_positions_;
-      for (int64_t k = 0; k < size_; ++k) {
-        for (int64_t c = 0; c < kPanel; c += kLanes)
-          store(load(keys + k * page_positions_ + c), panel_ + k * kPanel + c);
+      const Rows<T> keys = keys_at(tile_begin_ + l);
+      const Rows<T> ahead = {values_at(tile_begin_ + l, 0).first, kPanel};
+      if (from_pages(0)) {
+        kProducts<true, T>[unit_.queries](queries_, keys, ahead, size_, false, scores_ + l);
+        continue;
       }
+      widen(keys, ahead, size_, kPanel, panel_);
       for (int64_t first = 0; first < unit_.queries; first += kGroup) {
         const int64_t count = HWY_MIN(kGroup, unit_.queries - first);
         const KeyRange range = seen(first, count);
         if (range.begin >= l + kPanel || range.end <= l) continue;
-        kProducts<true>[count](packed_ + first * size_, panel_, size_, false,
-                               scores_ + first * kAttentionTile + l);
+        kProducts<true, float>[count](queries_ + first * kQueryStride, {panel_, kPanel}, {}, size_,
+                                      false, scores_ + first * kAttentionTile + l);
       }
     }
   }
 
-  void weigh() {
-    for (int64_t i = 0; i < unit_.queries; ++i) {
-      TileSoftmax softmax;
-      if (visible_[i].begin < visible_[i].end)
-        softmax = softmax_row(scores_ + i * kAttentionTile, visible_[i], factor_);
-      tile_maxima_[i] = softmax.max;
-      tile_sums_[i] = softmax.sum;
-      merges_[i] = softmax.sum == 0.0f ? Merge::kNothing
-                   : sums_[i] == 0.0f  ? Merge::kFirst
-                                       : Merge::kAdd;
-    }
-  }
-
-  // The part of merge_tile that is one number a query.
-  void merge_states() {
-    for (int64_t i = 0; i < unit_.queries; i += kLanes) {
-      const Vec tile_max = load(tile_maxima_ + i);
-      const Vec tile_sum = load(tile_sums_ + i);
-      const Vec old_max = load(maxima_ + i);
-      const Vec old_sum = load(sums_ + i);
-      const Vec max = hn::Max(tile_max, old_max);
-      const Vec keep = exp2(hn::Sub(old_max, max));
-      const Vec add = exp2(hn::Sub(tile_max, max));
-      const Vec sum = hn::Add(hn::Mul(old_sum, keep), hn::Mul(tile_sum, add));
-      const auto unseen = hn::Eq(tile_sum, hn::Zero(kFloats));
-      const auto first = hn::Eq(old_sum, hn::Zero(kFloats));
-      store(keep, keeps_ + i);
-      store(add, adds_ + i);
-      store(hn::IfThenElse(unseen, old_max, hn::IfThenElse(first, tile_max, max)), maxima_ + i);
-      store(hn::IfThenElse(unseen, old_sum, hn::IfThenElse(first, tile_sum, sum)), sums_ + i);
-    }
-  }
-
-  void add_values(int64_t tile_begin) {
+  void widen_values(int64_t k) {
     const KeyRange all = seen(0, unit_.queries);
-    for (int64_t k = 0; k < size_; k += kPanel) {
-      for (int64_t l = all.begin; l < all.end;) {
-        const T* values = pages_.values(page(tile_begin + l), unit_.kv_head) + k;
-        const int64_t end = HWY_MIN(all.end, round_up(l + 1, page_positions_));
-        for (; l < end; ++l) {
-          const T* value = values + l % page_positions_ * size_;
-          for (int64_t c = 0; c < kPanel; c += kLanes)
-            store(k + c < size_ ? load(value + c) : hn::Zero(kFloats), panel_ + l * kPanel + c);
-        }
-      }
-      for (int64_t first = 0; first < unit_.queries; first += kGroup)
-        add_group(first, HWY_MIN(kGroup, unit_.queries - first), k);
+    for (int64_t l = all.begin; l < all.end;) {
+      const int64_t end = HWY_MIN(all.end, round_up(l + 1, kPanel));
+      widen(values_at(tile_begin_ + l, k), ahead_of_values(l, k), end - l, size_ - k,
+            panel_ + l * kPanel);
+      l = end;
     }
   }
 
@@ -342,32 +302,41 @@ class Tiles {
     if (!any_common || !same_begin) std::fill_n(out, count * kPanel, 0.0f);
     for (int64_t i = 0; i < count && !(any_common && same_begin); ++i) {
       const KeyRange own = visible_[first + i];
-      add_rows(first + i, 1, {own.begin, any_common ? common.begin : own.end}, true,
+      add_rows(first + i, 1, {own.begin, any_common ? common.begin : own.end}, k, true,
                out + i * kPanel);
     }
     if (any_common) {
-      add_rows(first, count, common, !same_begin, out);
+      add_rows(first, count, common, k, !same_begin, out);
       for (int64_t i = 0; i < count; ++i)
-        add_rows(first + i, 1, {common.end, visible_[first + i].end}, true, out + i * kPanel);
+        add_rows(first + i, 1, {common.end, visible_[first + i].end}, k, true, out + i * kPanel);
     }
     for (int64_t i = 0; i < count; ++i) {
       float* total = total_ + (first + i) * stride_ + k;
-      if (merges_[first + i] == Merge::kFirst) copy_columns(out + i * kPanel, total, kPanel);
-      if (merges_[first + i] == Merge::kAdd)
-        merge_columns(total, keeps_[first + i], out + i * kPanel, adds_[first + i], kPanel);
+      if (merges_.kind[first + i] == TileMerge::kFirst)
+        copy_columns(out + i * kPanel, total, kPanel);
+      if (merges_.kind[first + i] == TileMerge::kAdd) {
+        merge_columns(total, merges_.keep[first + i], out + i * kPanel, merges_.add[first + i],
+                      kPanel);
+      }
     }
   }
 
-  void add_rows(int64_t first, int64_t count, KeyRange range, bool add, float* out) {
+  // Adds the values of a range of the tile to `out`, or writes them over it.
+  void add_rows(int64_t first, int64_t count, KeyRange range, int64_t k, bool add, float* out) {
     if (range.begin >= range.end) return;
-    kProducts<false>[count](scores_ + first * kAttentionTile + range.begin,
-                            panel_ + range.begin * kPanel, range.end - range.begin, add, out);
-  }
-
-  int64_t page(int64_t position) const {
-    const int64_t page = page_table_[position / page_positions_];
-    CHECK_GE(page, 0);
-    return page;
+    const float* weights = scores_ + first * kAttentionTile;
+    if (!from_pages(k)) {
+      kProducts<false, float>[count](weights + range.begin, {panel_ + range.begin * kPanel, kPanel},
+                                     {}, range.end - range.begin, add, out);
+      return;
+    }
+    for (int64_t l = range.begin; l < range.end;) {
+      const int64_t end = HWY_MIN(range.end, round_up(l + 1, kPanel));
+      kProducts<false, T>[count](weights + l, values_at(tile_begin_ + l, k), ahead_of_values(l, k),
+                                 end - l, add, out);
+      add = true;
+      l = end;
+    }
   }
 
   const AttentionUnit& unit_;
@@ -377,26 +346,24 @@ class Tiles {
   const int64_t size_;
   const int64_t stride_;  // of total_
   const float factor_;
-  float* total_ = nullptr;  // [queries stride_]
+  int64_t end_ = 0;  // of the positions that this part reads
+  int64_t tile_begin_ = 0;
+  float* total_ = nullptr;        // [queries stride_]
+  float* outputs_[kUnitQueries];  // rows of y
   KeyRange ranges_[kUnitQueries];
   KeyRange visible_[kUnitQueries];  // of the current tile, relative to it
-  Merge merges_[kUnitQueries];
-  alignas(64) float maxima_[kUnitQueries];
-  alignas(64) float sums_[kUnitQueries];
-  alignas(64) float tile_maxima_[kUnitQueries] = {};
-  alignas(64) float tile_sums_[kUnitQueries] = {};
-  alignas(64) float keeps_[kUnitQueries];
-  alignas(64) float adds_[kUnitQueries];
+  QueryStates states_;
+  QueryMerges merges_;
   alignas(64) float scores_[kUnitQueries * kAttentionTile];
   alignas(64) float panel_[HWY_MAX(kMaxHeadSize, kAttentionTile) * kPanel];
-  alignas(64) float packed_[kUnitQueries * kMaxHeadSize];  // a group of queries as [K count]
+  alignas(64) float queries_[kUnitQueries * kQueryStride];
   alignas(64) float buffer_[kUnitQueries * kMaxHeadSize];
 };
 
 template <class T>
 void run_tiles(const AttentionArgs& args, const AttentionUnit& unit, int64_t run, float* slots) {
   Tiles<T> tiles(args, unit);
-  if (unit.runs == 1) return tiles.run(args);
+  if (unit.runs == 1) return tiles.run();
   tiles.keep(run * unit.tiles / unit.runs, (run + 1) * unit.tiles / unit.runs, slots);
 }
 
