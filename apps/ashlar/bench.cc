@@ -119,7 +119,7 @@ Status bench(const BenchCommand& command) {
   report.weight_bytes = session.model->info().weight_bytes;
   report.settings = settings_json(command, session);
   ASHLAR_TRY(measure(command, counts, session, report));
-  ASHLAR_TRY(measure_reads(*session.device, report));
+  if (command.options.read_speed) ASHLAR_TRY(measure_reads(*session.device, report));
   const std::string object = json_text(bench_json(report), 2) + "\n";
   write_out(command.options.json ? object : bench_text(report));
   if (!command.options.output.empty()) ASHLAR_TRY(write_file(command.options.output, object));

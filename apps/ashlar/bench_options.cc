@@ -49,6 +49,7 @@ OptionFields BenchOptions::fields(BenchKind kind) {
         "positions that a sequence may have; 0: as many as the measurement needs")
       .range(0, 1e12);
   f.add("depth", depth, "steps in flight").range(1, 2);
+  f.add("read_speed", read_speed, "measure as well how fast plain reading is");
   f.add("json", json, "print one JSON object instead of a table");
   f.add("output", output, "file that the JSON object is written to as well");
   return f;

@@ -31,6 +31,7 @@ struct BenchOptions {
   int64_t max_context = 0;
   int64_t depth = 2;
   bool split = false;
+  bool read_speed = true;
   bool json = false;
   std::string output;
 

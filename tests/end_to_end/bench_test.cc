@@ -43,8 +43,8 @@ TEST(Bench, DecodeCountsOnlyStepsWithAllSequences) {
 TEST(Bench, PrefillWritesItsResultToAFile) {
   const TempDir dir;
   const std::string file = (dir.path() / "result.json").string();
-  const ProgramResult result =
-      bench({"prefill", tiny(), "--lengths", "7,20", "--repetitions", "2", "--output", file});
+  const ProgramResult result = bench({"prefill", tiny(), "--lengths", "7,20", "--repetitions", "2",
+                                      "--no-read-speed", "--output", file});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("tok/s"), std::string::npos) << result.out;
   std::ifstream stream(file);
@@ -52,11 +52,13 @@ TEST(Bench, PrefillWritesItsResultToAFile) {
   ASSERT_EQ(report["rows"].size(), 2u);
   EXPECT_EQ(report["rows"][1]["tokens"], 20);
   EXPECT_GT(report["rows"][1]["tok_s"].get<double>(), 0);
+  EXPECT_EQ(report["measured_read_bytes"], 0);
 }
 
 TEST(Bench, OperationsOfAStepAddUpToIt) {
-  const ProgramResult result = bench({"op", tiny(), "--rows", "2,70", "--repetitions", "1",
-                                      "--prompt-tokens", "4", "--tokens", "6", "--json"});
+  const ProgramResult result =
+      bench({"op", tiny(), "--rows", "2,70", "--repetitions", "1", "--prompt-tokens", "4",
+             "--tokens", "6", "--no-read-speed", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json report = nlohmann::json::parse(result.out);
   // 70 rows are more than decode is measured with.
