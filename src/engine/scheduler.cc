@@ -72,6 +72,7 @@ StepPlan Scheduler::plan() {
   StepPlan plan;
   plan.step = next_step_;
   changes_ = {};
+  planned_rows_ = 0;
   plan_decode(plan);
   plan_prompts(plan);
   plan_admissions(plan);
@@ -106,12 +107,12 @@ void Scheduler::plan_decode(StepPlan& plan) {
 void Scheduler::plan_prompts(StepPlan& plan) {
   for (SequenceId id : running_) {
     Sequence& s = sequences_.at(id);
-    if (!s.decoding && rows_left(plan) > 0) plan_chunk(s, plan);
+    if (!s.decoding && rows_left() > 0) plan_chunk(s, plan);
   }
 }
 
 void Scheduler::plan_chunk(Sequence& s, StepPlan& plan) {
-  int64_t end = std::min(s.planned + rows_left(plan), s.known());
+  int64_t end = std::min(s.planned + rows_left(), s.known());
   // A snapshot of recurrent state can only be taken where a step ends.
   const int64_t boundary = options_.chunk_positions > 0 ? offered_positions(s) : 0;
   if (s.planned < boundary && boundary < end) end = boundary;
@@ -128,7 +129,7 @@ void Scheduler::plan_chunk(Sequence& s, StepPlan& plan) {
 }
 
 void Scheduler::plan_admissions(StepPlan& plan) {
-  while (rows_left(plan) > 0 && !waiting_.empty()) {
+  while (rows_left() > 0 && !waiting_.empty()) {
     Sequence& s = sequences_.at(*waiting_.begin());
     // Tokens in flight are not known yet, and a prompt that another choice computes is worth
     // waiting for.
@@ -184,6 +185,7 @@ SequenceRows& Scheduler::push_rows(Sequence& s, StepPlan& plan, int64_t count, i
   rows.pages = s.pages.ids();
   s.started = true;
   ++s.in_flight;
+  planned_rows_ += count;
   plan.rows.push_back(std::move(rows));
   return plan.rows.back();
 }

@@ -130,12 +130,12 @@ class Scheduler {
   bool may_start(const Sequence& s, int64_t step) const;
   void choice_started(RequestId request);
   bool give_up_a_share();
-  void drop_share(PromptShare& share);
+  void drop_share(RequestId request, PromptShare& share);
 
   void end(Sequence& s);
   void leave(Sequence& s);
   Outcome take_result(Sequence& s, const InFlightRows& rows, const SequenceResult& result);
-  int64_t rows_left(const StepPlan& plan) const { return options_.step_rows - plan.row_count(); }
+  int64_t rows_left() const { return options_.step_rows - planned_rows_; }
 
   SchedulerOptions options_;
   PagePool pages_;
@@ -144,8 +144,10 @@ class Scheduler {
   std::set<SequenceId> running_;
   std::set<SequenceId> waiting_;
   std::map<RequestId, PromptShare> shares_;
+  std::set<RequestId> held_shares_;  // those in state kHeld: few, when thousands wait
   std::deque<InFlightStep> in_flight_;
   PageChanges changes_;                  // of the plan being made
+  int64_t planned_rows_ = 0;             // in it
   std::vector<PageId> late_page_drops_;  // counts to drop once the plan being made is submitted
   std::vector<int32_t> late_slot_drops_;
   SequenceId next_id_ = 0;

@@ -67,7 +67,9 @@ Outcome Scheduler::take_result(Sequence& s, const InFlightRows& rows,
   if (!result.failure.empty()) {
     // Whatever made it fail may lie in its pages, and in those that it shares with choices to come.
     s.pages.mark(pages_);
-    if (const auto it = shares_.find(s.spec.request); it != shares_.end()) drop_share(it->second);
+    if (const auto it = shares_.find(s.spec.request); it != shares_.end()) {
+      drop_share(it->first, it->second);
+    }
     outcome.finish = FinishReason::kError;
     end(s);
     return outcome;
@@ -134,7 +136,11 @@ std::string Scheduler::inconsistency() const {
     if (running) ++slot_holders[s.slot];
   }
   for (const auto& [request, share] : shares_) {
-    if (share.state != PromptShare::State::kHeld) continue;
+    const bool held = share.state == PromptShare::State::kHeld;
+    if (held != (held_shares_.count(request) == 1)) {
+      return fmt::format("request {}: held shares", request);
+    }
+    if (!held) continue;
     for (PageId page : share.pages.ids()) ++page_holders[page];
     if (share.snapshot >= 0) ++slot_holders[share.snapshot];
   }

@@ -35,6 +35,7 @@ void Scheduler::offer_prompt(Sequence& s, StepPlan& plan) {
     return;
   }
   share.state = PromptShare::State::kHeld;
+  held_shares_.insert(s.spec.request);
   share.positions = positions;
   share.ready_step = plan.step + 1;
   share.pages.share(pages_, s.pages, positions);
@@ -67,29 +68,30 @@ bool Scheduler::may_start(const Sequence& s, int64_t step) const {
 void Scheduler::choice_started(RequestId request) {
   const auto it = shares_.find(request);
   if (it == shares_.end() || --it->second.unstarted > 0) return;
-  drop_share(it->second);
+  drop_share(request, it->second);
   shares_.erase(it);
 }
 
-void Scheduler::drop_share(PromptShare& share) {
+void Scheduler::drop_share(RequestId request, PromptShare& share) {
   if (share.state == PromptShare::State::kHeld) {
     // A plan being made may copy from them: they go when it is submitted.
     late_page_drops_.insert(late_page_drops_.end(), share.pages.ids().begin(),
                             share.pages.ids().end());
     if (share.snapshot >= 0) late_slot_drops_.push_back(share.snapshot);
+    held_shares_.erase(request);
   }
   share.state = PromptShare::State::kDropped;
 }
 
 bool Scheduler::give_up_a_share() {
-  for (auto& [request, share] : shares_) {
-    if (share.state != PromptShare::State::kHeld) continue;
-    share.state = PromptShare::State::kDropped;
-    share.pages.release(pages_);
-    if (share.snapshot >= 0) slots_.drop(share.snapshot);
-    return true;
-  }
-  return false;
+  if (held_shares_.empty()) return false;
+  const auto first = held_shares_.begin();
+  PromptShare& share = shares_.at(*first);
+  held_shares_.erase(first);
+  share.state = PromptShare::State::kDropped;
+  share.pages.release(pages_);
+  if (share.snapshot >= 0) slots_.drop(share.snapshot);
+  return true;
 }
 
 }  // namespace ashlar
