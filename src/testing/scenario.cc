@@ -127,6 +127,7 @@ std::string Scenario::submit(const Command& command) {
     spec.prompt.push_back(static_cast<int32_t>(spec.request * 1000 + i));
   }
   spec.stop.max_tokens = command.number("max", 1);
+  spec.stop.min_tokens = command.number("min", 0);
   if (command.pairs.count("end") > 0) {
     spec.stop.end_tokens = {static_cast<int32_t>(command.number("end", 0))};
   }

@@ -4,8 +4,8 @@
 // A line that starts with "> " is what the command before it must print; "#" starts a comment.
 // Commands:
 //   options pages=8 sequences=4 rows=64 context=256 depth=2 drafts=2 chunk=32 snapshots=1
-//   submit NAME prompt=40 max=5 [n=2] [drafts=2] [late] [end=9]   prints a refusal, or nothing
-//   plan                      plans a step and launches it; prints the plan, or "nothing"
+//   submit NAME prompt=40 max=5 [n=2] [drafts=2] [late] [end=9] [min=2]   prints a refusal, or
+//   nothing plan                      plans a step and launches it; prints the plan, or "nothing"
 //   masks                     hands over the masks that the newest step waits for
 //   complete [NAME=17,18 ...] reconciles the oldest step; the tokens that a sequence gets (all but
 //   the last are accepted
