@@ -31,7 +31,7 @@ LogitRow::LogitRow(int64_t columns) {
   touched_.resize(blocks);
   block_order_.reserve(blocks);
   found_.resize(kBlock + 16);
-  found_logits_.resize(kBlock);
+  found_logits_.resize(kBlock + 16);
   found_weights_.resize(kBlock);
 }
 
@@ -123,9 +123,8 @@ void LogitRow::gather(float scale, float octaves, std::vector<Candidate>& to) {
   for (size_t b = 0; b < block_max_.size(); ++b) {
     if (!(block_max_[b] >= least)) continue;
     const std::span<const float> x = block(static_cast<int64_t>(b));
-    const int64_t found =
-        find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
-    for (int64_t f = 0; f < found; ++f) found_logits_[f] = x[found_[f]];
+    const int64_t found = find_at_least(x.data(), static_cast<int64_t>(x.size()), least,
+                                        found_.data(), found_logits_.data());
     weights_of_logits(found_logits_.data(), found, max_, scale, found_weights_.data());
     for (int64_t f = 0; f < found; ++f) {
       if (found_weights_[f] == 0 || !((found_logits_[f] - max_) * scale >= -octaves)) continue;
@@ -150,10 +149,10 @@ void LogitRow::best(int64_t n, std::vector<Candidate>& to) {
   for (size_t b = 0; b < block_max_.size(); ++b) {
     if (!(block_max_[b] >= least)) continue;
     const std::span<const float> x = block(static_cast<int64_t>(b));
-    const int64_t found =
-        find_at_least(x.data(), static_cast<int64_t>(x.size()), least, found_.data());
+    const int64_t found = find_at_least(x.data(), static_cast<int64_t>(x.size()), least,
+                                        found_.data(), found_logits_.data());
     for (int64_t f = 0; f < found; ++f) {
-      to.push_back({x[found_[f]], static_cast<int32_t>(b * kBlock) + found_[f], 0});
+      to.push_back({found_logits_[f], static_cast<int32_t>(b * kBlock) + found_[f], 0});
     }
   }
   std::partial_sort(to.begin(), to.begin() + n, to.end());

@@ -4,6 +4,7 @@
 #define ASHLAR_SAMPLING_LOGIT_SCAN_H_
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/math/activation.h"
@@ -13,16 +14,18 @@ namespace ashlar {
 constexpr int kWeightBits = 40;
 constexpr uint64_t kFullWeight = uint64_t{1} << kWeightBits;  // of the likeliest token
 
-// round(2^40 * w), ties to even, for 0 <= w <= 1: adding 2^52 leaves the integer in the low bits of
-// the sum.
-[[gnu::always_inline]] inline uint64_t fixed_weight(float w) {
-  const double shifted = static_cast<double>(w) * static_cast<double>(kFullWeight) + 0x1p52;
-  return std::bit_cast<uint64_t>(shifted) - std::bit_cast<uint64_t>(0x1p52);
+// round(2^40 * w), ties to even, for 0 <= w <= 1, beside kWeightOffset: adding 2^52 leaves the
+// integer in the low bits of the sum. The product is exact, so an FMA rounds as product and sum do.
+constexpr uint64_t kWeightOffset = std::bit_cast<uint64_t>(0x1p52);
+[[gnu::always_inline]] inline uint64_t offset_weight(float w) {
+  return std::bit_cast<uint64_t>(
+      std::fma(static_cast<double>(w), static_cast<double>(kFullWeight), 0x1p52));
 }
 
-// The weight of a logit; scale = log2(e) / temperature.
+// The weight of a logit; scale = log2(e) / temperature. Logits below 2^-64 of the maximum round to
+// 0 as those below 2^-41 do.
 [[gnu::always_inline]] inline uint64_t logit_weight(float x, float max, float scale) {
-  return fixed_weight(exp2((x - max) * scale));
+  return offset_weight(exp2_of_weight((x - max) * scale)) - kWeightOffset;
 }
 
 // The maximum of x[0, count); sets `sound` to false if there is a NaN or +inf.
@@ -34,9 +37,9 @@ uint64_t sum_of_weights(const float* x, int64_t count, float max, float scale);
 // weights[i] = the weight of x[i].
 void weights_of_logits(const float* x, int64_t count, float max, float scale, uint64_t* weights);
 
-// Writes the indices of elements >= least, ascending, to `to` (room for count) and returns their
-// number.
-int64_t find_at_least(const float* x, int64_t count, float least, int32_t* to);
+// Writes the indices of elements >= least, ascending, to `at` and the elements to `found`, and
+// returns their number. Both have room for count + 16.
+int64_t find_at_least(const float* x, int64_t count, float least, int32_t* at, float* found);
 
 }  // namespace ashlar
 

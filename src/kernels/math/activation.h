@@ -29,19 +29,22 @@ constexpr float kRoundShift = 0x1.8p23f;
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 
-// e^r * 2^n for |r| <= ln(2) / 2 and n in [-252, 254]. The scale is applied as two factors: the
-// first product is exact, so a subnormal result is rounded once. Coefficients: minimax fit of (e^r
-// - 1 - r) / r^2, relative error 3e-9.
-[[gnu::always_inline]] inline float exp_reduced(float r, int32_t n) {
+// e^r for |r| <= ln(2) / 2. Coefficients: minimax fit of (e^r - 1 - r) / r^2, relative error 3e-9.
+[[gnu::always_inline]] inline float exp_near_zero(float r) {
   float p = 0x1.6a23c6p-10f;
   p = std::fma(p, r, 0x1.123a22p-7f);
   p = std::fma(p, r, 0x1.5558f4p-5f);
   p = std::fma(p, r, 0x1.555492p-3f);
   p = std::fma(p, r, 0x1.fffffcp-2f);
   p = std::fma(p, r, 1.0f);
-  p = std::fma(p, r, 1.0f);
+  return std::fma(p, r, 1.0f);
+}
+
+// e^r * 2^n for |r| <= ln(2) / 2 and n in [-252, 254]. The scale is applied as two factors: the
+// first product is exact, so a subnormal result is rounded once.
+[[gnu::always_inline]] inline float exp_reduced(float r, int32_t n) {
   const int32_t half = n >> 1;
-  return p * power_of_two(half) * power_of_two(n - half);
+  return exp_near_zero(r) * power_of_two(half) * power_of_two(n - half);
 }
 
 // Keeps NaN: both comparisons are false for it.
@@ -60,6 +63,18 @@ constexpr float kRoundShift = 0x1.8p23f;
   const int32_t n = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(math::kRoundShift);
   const float f = x - (shifted - math::kRoundShift);  // exact
   return math::exp_reduced(f * 0x1.62e430p-1f, n);
+}
+
+// exp2 where x is at most 0 and results below 2^-64 need not be told apart: its bits from -64 to 0,
+// and those of 2^-64 below (also for NaN). The scale is one addition to the exponent, a third less
+// work.
+[[gnu::always_inline]] inline float exp2_of_weight(float x) {
+  x = x > -64.0f ? x : -64.0f;
+  const float shifted = x + math::kRoundShift;
+  const float f = x - (shifted - math::kRoundShift);  // exact
+  const uint32_t p = std::bit_cast<uint32_t>(math::exp_near_zero(f * 0x1.62e430p-1f));
+  // The low bits of `shifted` are the whole part; those of kRoundShift itself leave the word.
+  return std::bit_cast<float>(p + (std::bit_cast<uint32_t>(shifted) << 23));
 }
 
 // e^x. ln(2) is split so that n * high is exact.

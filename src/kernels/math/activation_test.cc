@@ -84,6 +84,15 @@ TEST(Activation, Ends) {
   EXPECT_EQ(rsqrt(4.0f), 0.5f);
 }
 
+TEST(Activation, WeightsHaveTheBitsOfExp2) {
+  for (const float magnitude : sweep(64.0f, 1009)) {
+    const float x = -std::abs(magnitude);
+    ASSERT_EQ(std::bit_cast<uint32_t>(exp2_of_weight(x)), std::bit_cast<uint32_t>(exp2(x))) << x;
+  }
+  EXPECT_EQ(exp2_of_weight(-0.0f), 1.0f);
+  for (const float x : {-64.5f, -1e30f, -kInfinity}) EXPECT_EQ(exp2_of_weight(x), 0x1p-64f);
+}
+
 TEST(Activation, LoopsHaveTheBitsOfSingleCalls) {
   std::vector<float> x = sweep(200.0f, 100003);
   x.push_back(kInfinity);
