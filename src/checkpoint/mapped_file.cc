@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <system_error>
 
@@ -57,6 +58,15 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void give_back_pages(std::span<const std::byte> mapped) {
+  if (mapped.empty()) return;
+  // Rounded outwards: a page that is needed again comes back from the file.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(mapped.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(mapped.data() + mapped.size());
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 Result<std::string> read_text_file(const std::string& path, size_t max_bytes) {

@@ -37,6 +37,10 @@ class MappedFile {
   size_t size_;
 };
 
+// Tells the system that these bytes of mapped files, which stay readable, will hardly be read
+// again: whole pages among them stop counting as memory of this process.
+void give_back_pages(std::span<const std::byte> mapped);
+
 // Text of a small file (configurations, templates). Errors as above, and kOutOfRange beyond
 // max_bytes.
 Result<std::string> read_text_file(const std::string& path, size_t max_bytes);

@@ -38,7 +38,8 @@ struct WeightPart {
   int64_t outputs = 0;  // rows the model expects; a mismatch is refused by name
   int64_t inputs = 0;
   RowOrder order = RowOrder::kPlain;
-  int64_t head_size = 0;  // for kRopePairs
+  int64_t head_size = 0;     // for kRopePairs
+  bool lookup_only = false;  // gather() is used, apply() hardly ever: not worth re-laying
 };
 
 class Weight {

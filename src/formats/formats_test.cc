@@ -5,6 +5,7 @@
 #include <bit>
 #include <memory>
 
+#include "base/align.h"
 #include "formats/format.h"
 #include "testing/gguf_writer.h"
 #include "testing/random.h"
@@ -94,6 +95,22 @@ void expect_same_bits(std::span<const float> got, std::span<const float> wanted,
   }
 }
 
+bool becomes_panels(StorageType type) {
+  switch (type) {
+    case StorageType::kQ4_0:
+    case StorageType::kQ4_1:
+    case StorageType::kQ5_0:
+    case StorageType::kQ5_1:
+    case StorageType::kQ8_0:
+    case StorageType::kQ4_K:
+    case StorageType::kQ5_K:
+    case StorageType::kQ6_K:
+      return true;
+    default:
+      return false;
+  }
+}
+
 constexpr int64_t kOutputs = 37;
 constexpr int64_t kInputs = 1280;
 
@@ -106,8 +123,16 @@ TEST_F(FormatsTest, EveryTypeAppliesWithinTheToleranceOfItsTruth) {
     EXPECT_EQ(weight->format(), name);
     EXPECT_EQ(weight->outputs(), kOutputs);
     EXPECT_EQ(weight->inputs(), kInputs);
-    EXPECT_EQ(weight->storage_bytes(),
-              *tensor_bytes(type, std::vector<int64_t>{kOutputs, kInputs}));
+    // Panels round the rows up to 16, and some scales take more room in them.
+    const int64_t rows_bytes = *tensor_bytes(type, std::vector<int64_t>{kOutputs, kInputs});
+    const int64_t panel_bytes =
+        *tensor_bytes(type, std::vector<int64_t>{round_up(kOutputs, 16), kInputs});
+    const bool panels = weight->storage_bytes() != rows_bytes;
+    EXPECT_EQ(panels, becomes_panels(type)) << name;
+    if (panels) {
+      EXPECT_GE(weight->storage_bytes(), panel_bytes) << name;
+      EXPECT_LE(weight->storage_bytes(), panel_bytes * 103 / 100) << name;
+    }
     EXPECT_TRUE(checkpoint_->unclaimed().empty());
     const std::vector<float> w = truth(*weight);
     EXPECT_GT(norm(w), 0.1) << name;
@@ -173,12 +198,12 @@ TEST_F(FormatsTest, GatherIsTheTruthTimesTheScale) {
 TEST_F(FormatsTest, PartsOfDifferentTypesFuse) {
   open({{"q", StorageType::kQ5_0, 64, 512},
         {"k", StorageType::kQ8_0, 32, 512},
-        {"v", StorageType::kF16, 32, 512},
+        {"v", StorageType::kQ6_K, 32, 512},
         {"g", StorageType::kQ8_0, 16, 512}});
   const auto fused =
       load({part("q", 64, 512), part("k", 32, 512), part("v", 32, 512), part("g", 16, 512)});
   ASSERT_NE(fused, nullptr);
-  EXPECT_EQ(fused->format(), "Q5_0+Q8_0+F16");
+  EXPECT_EQ(fused->format(), "Q5_0+Q8_0+Q6_K");
   EXPECT_EQ(fused->outputs(), 144);
   for (const int64_t rows : {1, 20}) {
     const std::vector<float> x = random_floats(3, rows * 512, 1.0f);
@@ -192,6 +217,39 @@ TEST_F(FormatsTest, PartsOfDifferentTypesFuse) {
                          std::span(wanted).subspan(m * outputs, outputs), name);
       }
       column += outputs;
+    }
+  }
+}
+
+// One part that is not made of integers keeps all of them as rows, which round nothing.
+TEST_F(FormatsTest, PartsOfBothKindsStayRows) {
+  open({{"q", StorageType::kQ5_0, 64, 512}, {"v", StorageType::kF16, 32, 512}});
+  const auto fused = load({part("q", 64, 512), part("v", 32, 512)});
+  ASSERT_NE(fused, nullptr);
+  EXPECT_EQ(fused->format(), "Q5_0+F16");
+  WeightPart lookup = part("q", 64, 512);
+  lookup.lookup_only = true;
+  const auto rows = load({lookup});
+  ASSERT_NE(rows, nullptr);
+  const std::vector<float> x = random_floats(3, 512, 1.0f);
+  const std::vector<float> y = apply(*fused, x, 1);
+  expect_same_bits(std::span(y).first(64), apply(*rows, x, 1), "q");
+}
+
+// Zero may change its sign: a code of zero is scale * code + offset in a panel.
+TEST_F(FormatsTest, PanelsKeepTheTruthOfTheRows) {
+  for (const StorageType type : weight_storage_types()) {
+    if (!becomes_panels(type)) continue;
+    open({{"a", type, kOutputs, kInputs}});
+    WeightPart lookup = part("a", kOutputs, kInputs);
+    lookup.lookup_only = true;
+    const auto rows = load({lookup});
+    const auto panels = load({part("a", kOutputs, kInputs)});
+    ASSERT_TRUE(rows != nullptr && panels != nullptr);
+    const std::vector<float> wanted = truth(*rows);
+    const std::vector<float> got = truth(*panels);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      ASSERT_EQ(got[i], wanted[i]) << storage_name(type) << " element " << i;
     }
   }
 }

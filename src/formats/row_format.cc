@@ -1,5 +1,5 @@
-// Loading and applying weights that are packed row by row. The work is in the operations matmul and
-// gather.
+// Loading of weights that are packed row by row, and applying of those that stay rows. The work is
+// in the operations matmul and gather.
 #include "formats/row_format.h"
 
 #include <fmt/ranges.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "formats/panel_weight.h"
 #include "kernels/gather/gather.h"
 #include "kernels/matmul/matmul.h"
 
@@ -22,14 +23,7 @@ class RowWeight : public Weight {
   int64_t outputs() const override { return row_count(parts_); }
   int64_t inputs() const override { return inputs_; }
 
-  std::string format() const override {
-    std::vector<std::string> names;
-    for (const PackedRows& part : parts_) {
-      const std::string name = part.codec->name;
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-    return fmt::format("{}", fmt::join(names, "+"));
-  }
+  std::string format() const override { return packing_names(parts_); }
 
   int64_t storage_bytes() const override {
     int64_t bytes = 0;
@@ -70,6 +64,15 @@ class RowWeight : public Weight {
 };
 
 }  // namespace
+
+std::string packing_names(std::span<const PackedRows> parts) {
+  std::vector<std::string> names;
+  for (const PackedRows& part : parts) {
+    const std::string name = part.codec->name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, "+"));
+}
 
 const RowCodec* RowFormat::codec(StorageType type) const {
   const auto found =
@@ -135,6 +138,10 @@ Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> part
     }
     ASHLAR_ASSIGN(const PackedRows loaded, load_part(part));
     rows.push_back(loaded);
+  }
+  // Rows that are only looked up stay where the file is mapped: few of them are ever read.
+  if (!parts.front().lookup_only && fits_panels(rows, parts.front().inputs)) {
+    return make_panel_weight(rows, parts.front().inputs, device);
   }
   return std::make_unique<RowWeight>(std::move(rows), parts.front().inputs, pool->threads());
 }

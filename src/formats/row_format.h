@@ -1,9 +1,10 @@
 // RowFormat: weights whose rows are packed on their own, each tensor naming its type: plain numbers
 // and GGUF blocks.
 //
-// The tensor stays where the file is mapped; nothing is copied, also where rows have to be found in
-// another order. Since every row has a decoder of its own, parts of different types fuse into one
-// weight. Which types exist is the table that the constructor takes (formats.cc).
+// Types whose blocks are integers are re-laid into panels (panel_weight.h). The others stay where
+// the file is mapped, also where rows have to be found in another order, and are decoded on the fly
+// to f32. Either way parts of different types fuse into one weight, if all of them are of the same
+// kind. Which types exist is the table that the constructor takes (formats.cc).
 #ifndef ASHLAR_FORMATS_ROW_FORMAT_H_
 #define ASHLAR_FORMATS_ROW_FORMAT_H_
 
@@ -13,6 +14,9 @@
 #include "kernels/packed/packed_rows.h"
 
 namespace ashlar {
+
+// "Q4_K", or "Q5_0+Q8_0" for parts of different types.
+std::string packing_names(std::span<const PackedRows> parts);
 
 struct RowStorage {
   StorageType type;

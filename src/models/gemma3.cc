@@ -156,8 +156,8 @@ Status Gemma3::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
   ASHLAR_ASSIGN(const auto sliding_rope, Rope::make(device, rope.sliding, c.head_size, context));
 
   const double embedding_scale = std::sqrt(static_cast<double>(c.hidden));
-  ASHLAR_ASSIGN(embed_,
-                builder.embedding("model.embed_tokens", c.vocabulary, c.hidden, embedding_scale));
+  ASHLAR_ASSIGN(embed_, builder.embedding("model.embed_tokens", c.vocabulary, c.hidden,
+                                          embedding_scale, c.tied));
   for (int64_t i = 0; i < c.layers; ++i) {
     attention.window = windows[static_cast<size_t>(i)];
     attention.rope = attention.window > 0 ? sliding_rope : full_rope;

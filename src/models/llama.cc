@@ -95,7 +95,8 @@ Status Llama::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
   MlpConfig mlp = mlp_config(c);
   mlp.bias = mlp_bias;
 
-  ASHLAR_ASSIGN(embed_, builder.embedding("model.embed_tokens", c.vocabulary, c.hidden, 1.0));
+  ASHLAR_ASSIGN(embed_,
+                builder.embedding("model.embed_tokens", c.vocabulary, c.hidden, 1.0, c.tied));
   for (int64_t i = 0; i < c.layers; ++i) {
     ASHLAR_ASSIGN(PreNormLayer layer, PreNormLayer::load(builder, i, attention, mlp));
     layers_.push_back(std::move(layer));

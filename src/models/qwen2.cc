@@ -52,7 +52,8 @@ Status Qwen2::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
   attention.qkv_bias = true;
   ASHLAR_ASSIGN(attention.rope, Rope::make(device, rope, c.head_size, usable_context(c, options)));
 
-  ASHLAR_ASSIGN(embed_, builder.embedding("model.embed_tokens", c.vocabulary, c.hidden, 1.0));
+  ASHLAR_ASSIGN(embed_,
+                builder.embedding("model.embed_tokens", c.vocabulary, c.hidden, 1.0, c.tied));
   for (int64_t i = 0; i < c.layers; ++i) {
     attention.window = windows[static_cast<size_t>(i)];
     ASHLAR_ASSIGN(PreNormLayer layer, PreNormLayer::load(builder, i, attention, mlp_config(c)));

@@ -128,12 +128,14 @@ TEST_P(TinyModel, MatchesTheReferenceInFloat32) {
   for (const std::string& path : paths) {
     const auto harness = open(path, {.kv_type = DType::kF32});
     ASSERT_NE(harness, nullptr);
+    const bool rounds = harness->model().info().weight_formats.find('Q') != std::string::npos;
     for (const Text& text : texts) {
       const std::vector<float> logits = harness->logits(text.tokens);
       ASSERT_EQ(logits.size(), text.logits.size()) << path;
       const Distance d = distance(text, logits);
-      EXPECT_LE(d.max_difference, 1e-4) << path;
-      EXPECT_LE(d.mean_kl, 1e-6) << path;
+      // Logits are up to 30 here. Formats that multiply integers round the inputs to 15 bits.
+      EXPECT_LE(d.max_difference, rounds ? 3e-3 : 1e-4) << path;
+      EXPECT_LE(d.mean_kl, 1e-7) << path;
     }
   }
 }

@@ -46,7 +46,7 @@ bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
 }  // namespace
 
 Result<std::shared_ptr<const Weight>> ModelBuilder::load(std::span<const MatrixSpec> parts,
-                                                         int64_t inputs) {
+                                                         int64_t inputs, bool lookup_only) {
   std::vector<WeightPart> weight_parts;
   for (const MatrixSpec& part : parts) {
     const TensorGroup group = checkpoint_.group(part.name);
@@ -59,7 +59,8 @@ Result<std::shared_ptr<const Weight>> ModelBuilder::load(std::span<const MatrixS
                             .outputs = part.outputs,
                             .inputs = inputs,
                             .order = pairs ? RowOrder::kRopePairs : RowOrder::kPlain,
-                            .head_size = part.rotated_head});
+                            .head_size = part.rotated_head,
+                            .lookup_only = lookup_only});
   }
   ASHLAR_ASSIGN(std::unique_ptr<Weight> weight, load_weight(weight_parts, device_));
   return std::shared_ptr<const Weight>(std::move(weight));
@@ -128,9 +129,9 @@ Result<Norm> ModelBuilder::norm(const std::string& name, int64_t size, double ep
 }
 
 Result<Embedding> ModelBuilder::embedding(const std::string& name, int64_t vocabulary,
-                                          int64_t hidden, double scale) {
+                                          int64_t hidden, double scale, bool tied) {
   const MatrixSpec spec = {.name = name, .outputs = vocabulary};
-  ASHLAR_ASSIGN(std::shared_ptr<const Weight> weight, load({&spec, 1}, hidden));
+  ASHLAR_ASSIGN(std::shared_ptr<const Weight> weight, load({&spec, 1}, hidden, !tied));
   return Embedding(std::move(weight), static_cast<float>(scale));
 }
 

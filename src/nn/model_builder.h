@@ -47,8 +47,9 @@ class ModelBuilder {
   // Outputs in the order of the parts. With bias, every part must have one.
   Result<Linear> linear(std::vector<MatrixSpec> parts, int64_t inputs, bool bias);
   Result<Norm> norm(const std::string& name, int64_t size, double eps, NormWeight meaning);
+  // tied: the head will share the weight.
   Result<Embedding> embedding(const std::string& name, int64_t vocabulary, int64_t hidden,
-                              double scale);
+                              double scale, bool tied);
   // The head of its own tensor, or the embedding's weight when tied. Columns from `decodable` on
   // give -inf. A tied model whose file holds the head again is accepted if the bytes are the same.
   Result<Head> head(const std::string& name, const Embedding& embedding, bool tied,
@@ -69,7 +70,8 @@ class ModelBuilder {
   std::string weight_formats() const;  // "Q4_1 60 %, Q8_0 40 %" by bytes
 
  private:
-  Result<std::shared_ptr<const Weight>> load(std::span<const MatrixSpec> parts, int64_t inputs);
+  Result<std::shared_ptr<const Weight>> load(std::span<const MatrixSpec> parts, int64_t inputs,
+                                             bool lookup_only = false);
   Result<std::vector<float>> vector(const std::string& name, int64_t size);
   Result<Buffer> upload(std::span<const float> values);
   void count(const Weight& weight);

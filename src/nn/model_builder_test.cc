@@ -123,7 +123,7 @@ TEST_F(ModelBuilderTest, AcceptsATiedHeadThatIsStoredAgainOnlyIfEqual) {
     add("token_embd.weight", {4, kHidden}, 0, 0.5f);
     add("output.weight", {4, kHidden}, equal ? 0.0f : 1.0f, 0.5f);
     open("qwen2");
-    const auto embedding = builder_->embedding("model.embed_tokens", 4, kHidden, 1.0);
+    const auto embedding = builder_->embedding("model.embed_tokens", 4, kHidden, 1.0, false);
     ASSERT_TRUE(embedding.has_value()) << message(embedding);
     const auto head = builder_->head("lm_head", *embedding, true, 4);
     EXPECT_EQ(head.has_value(), equal) << message(head);
@@ -143,7 +143,7 @@ TEST_F(ModelBuilderTest, CountsStateAndBytes) {
   EXPECT_EQ(builder_->state_needs().paged[0].bytes_per_position, 2 * 2 * 64 * 2);
   EXPECT_EQ(builder_->state_needs().paged[1].window, 100);
   EXPECT_EQ(builder_->paged_shapes()[1].heads, 1);
-  const auto embedding = builder_->embedding("model.embed_tokens", 4, kHidden, 1.0);
+  const auto embedding = builder_->embedding("model.embed_tokens", 4, kHidden, 1.0, false);
   ASSERT_TRUE(embedding.has_value()) << message(embedding);
   EXPECT_EQ(builder_->weight_bytes(), 0);  // a step reads a few rows of it
   ASSERT_TRUE(builder_->head("lm_head", *embedding, true, 4).has_value());

@@ -3,6 +3,7 @@
 // group of 16, j its sub-block of 32.
 #include "formats/gguf_blocks/block_parts.h"
 #include "formats/gguf_blocks/gguf_blocks.h"
+#include "formats/gguf_blocks/gguf_panels.h"
 
 namespace ashlar {
 
@@ -82,11 +83,14 @@ constinit const RowCodec q2_k_rows = {"Q2_K", 256, 84, decode_each<q2_k, 256, 84
                                       decode_cpu<BlockKind::kQ2K>};
 constinit const RowCodec q3_k_rows = {"Q3_K", 256, 110, decode_each<q3_k, 256, 110>,
                                       decode_cpu<BlockKind::kQ3K>};
-constinit const RowCodec q4_k_rows = {"Q4_K", 256, 144, decode_each<q4_k, 256, 144>,
-                                      decode_cpu<BlockKind::kQ4K>};
-constinit const RowCodec q5_k_rows = {"Q5_K", 256, 176, decode_each<q5_k, 256, 176>,
-                                      decode_cpu<BlockKind::kQ5K>};
-constinit const RowCodec q6_k_rows = {"Q6_K", 256, 210, decode_each<q6_k, 256, 210>,
-                                      decode_cpu<BlockKind::kQ6K>};
+constinit const RowCodec q4_k_rows = {
+    "Q4_K",  256,         144, decode_each<q4_k, 256, 144>, decode_cpu<BlockKind::kQ4K>,
+    nullptr, &q4_k_panels};
+constinit const RowCodec q5_k_rows = {
+    "Q5_K",  256,         176, decode_each<q5_k, 256, 176>, decode_cpu<BlockKind::kQ5K>,
+    nullptr, &q5_k_panels};
+constinit const RowCodec q6_k_rows = {
+    "Q6_K",  256,         210, decode_each<q6_k, 256, 210>, decode_cpu<BlockKind::kQ6K>,
+    nullptr, &q6_k_panels};
 
 }  // namespace ashlar

@@ -2,6 +2,7 @@
 // Nibbles: the low half of byte j is element j, the high half element j + 16.
 #include "formats/gguf_blocks/block_parts.h"
 #include "formats/gguf_blocks/gguf_blocks.h"
+#include "formats/gguf_blocks/gguf_panels.h"
 
 namespace ashlar {
 
@@ -69,16 +70,16 @@ bool mxfp4_valid(const std::byte* blocks, int64_t count) {
 
 }  // namespace
 
-constinit const RowCodec q4_0_rows = {"Q4_0", 32, 18, decode_each<q4_0, 32, 18>,
-                                      decode_cpu<BlockKind::kQ4_0>};
-constinit const RowCodec q4_1_rows = {"Q4_1", 32, 20, decode_each<q4_1, 32, 20>,
-                                      decode_cpu<BlockKind::kQ4_1>};
-constinit const RowCodec q5_0_rows = {"Q5_0", 32, 22, decode_each<q5_0, 32, 22>,
-                                      decode_cpu<BlockKind::kQ5_0>};
-constinit const RowCodec q5_1_rows = {"Q5_1", 32, 24, decode_each<q5_1, 32, 24>,
-                                      decode_cpu<BlockKind::kQ5_1>};
-constinit const RowCodec q8_0_rows = {"Q8_0", 32, 34, decode_each<q8_0, 32, 34>,
-                                      decode_cpu<BlockKind::kQ8_0>};
+constinit const RowCodec q4_0_rows = {
+    "Q4_0", 32, 18, decode_each<q4_0, 32, 18>, decode_cpu<BlockKind::kQ4_0>, nullptr, &q4_0_panels};
+constinit const RowCodec q4_1_rows = {
+    "Q4_1", 32, 20, decode_each<q4_1, 32, 20>, decode_cpu<BlockKind::kQ4_1>, nullptr, &q4_1_panels};
+constinit const RowCodec q5_0_rows = {
+    "Q5_0", 32, 22, decode_each<q5_0, 32, 22>, decode_cpu<BlockKind::kQ5_0>, nullptr, &q5_0_panels};
+constinit const RowCodec q5_1_rows = {
+    "Q5_1", 32, 24, decode_each<q5_1, 32, 24>, decode_cpu<BlockKind::kQ5_1>, nullptr, &q5_1_panels};
+constinit const RowCodec q8_0_rows = {
+    "Q8_0", 32, 34, decode_each<q8_0, 32, 34>, decode_cpu<BlockKind::kQ8_0>, nullptr, &q8_0_panels};
 constinit const RowCodec iq4_nl_rows = {"IQ4_NL", 32, 18, decode_each<iq4_nl, 32, 18>,
                                         decode_cpu<BlockKind::kIq4Nl>};
 constinit const RowCodec mxfp4_rows = {

@@ -15,6 +15,8 @@
 
 namespace ashlar {
 
+struct PanelSource;
+
 // Decodes `count` consecutive blocks into out[count * block_elements]. Any alignment of both.
 using DecodeBlocks = void (*)(const std::byte* blocks, int64_t count, float* out);
 
@@ -30,6 +32,7 @@ struct RowCodec {
   DecodeBlocks cpu;    // vector code with the same bits (only the payload of a NaN may differ)
   bool (*valid)(const std::byte* blocks,
                 int64_t count) = nullptr;  // whether all scales are numbers; null: not asked
+  const PanelSource* panels = nullptr;     // how its rows become panels; null: they stay rows
 };
 
 // The row of a file that holds row `row` of the model, where rotation pairs are stored side by

@@ -47,7 +47,7 @@ Status Toy::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
   clamped_ = Clamped(limit);
 
   ModelBuilder builder(*checkpoint, device, options.kv_type);
-  ASHLAR_ASSIGN(embed_, builder.embedding("embed", vocabulary, hidden, 1.0));
+  ASHLAR_ASSIGN(embed_, builder.embedding("embed", vocabulary, hidden, 1.0, true));
   ASHLAR_ASSIGN(mix_, builder.linear({{.name = "mix", .outputs = hidden}}, hidden, false));
   ASHLAR_ASSIGN(norm_, builder.norm("norm", hidden, 1e-6, NormWeight::kPlain));
   ASHLAR_ASSIGN(head_, builder.head("head", embed_, true, options.decodable));
