@@ -6,6 +6,7 @@
 #include "formats/format.h"
 #include "models/model.h"
 #include "run_options.h"
+#include "serve_options.h"
 #include "verbs.h"
 
 namespace ashlar {
@@ -20,6 +21,8 @@ void print_options() {
       "with `--options FILE`, under its name with underscores; flags win over the file.\n\n"
       "## `ashlar run`\n\n{}",
       options_markdown(run.fields()));
+  ServeOptions serve;
+  print_out("\n## `ashlar serve`\n\n{}", options_markdown(serve.fields()));
   for (const BenchKind kind : {BenchKind::kDecode, BenchKind::kPrefill, BenchKind::kOp}) {
     BenchOptions bench;
     print_out("\n## `ashlar bench {}`\n\n{}", bench_kind_name(kind),

@@ -18,6 +18,7 @@ struct Verb {
 
 constexpr Verb kVerbs[] = {
     {"run", run_verb, "answer a prompt, or chat on a terminal"},
+    {"serve", serve_verb, "answer clients of the OpenAI API over HTTP"},
     {"inspect", inspect_verb, "show what a checkpoint holds and what would run"},
     {"bench", bench_verb, "measure how fast a model runs"},
     {"docs", docs_verb, "print generated documentation: options, support"},

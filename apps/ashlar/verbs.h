@@ -16,6 +16,7 @@ namespace ashlar {
 using Words = std::vector<std::string>;
 
 int run_verb(const Words& words);
+int serve_verb(const Words& words);
 int inspect_verb(const Words& words);
 int bench_verb(const Words& words);
 int docs_verb(const Words& words);
