@@ -1,11 +1,12 @@
-// Contract, cost and reference of qk_norm_rope_store. There is no faster CPU cell: the work is
-// linear in the rows and small beside the projection that made them.
+// Contract, cost and reference of qk_norm_rope_store. The reference also serves head sizes and page
+// types that the vector cell does not take.
 #include "kernels/qk_norm_rope_store/qk_norm_rope_store.h"
 
 #include <type_traits>
 
 #include "kernels/kv_pages.h"
 #include "kernels/parallel_rows.h"
+#include "kernels/qk_norm_rope_store/qk_norm_rope_store_cells.h"
 #include "kernels/rms_norm/row_norm.h"
 
 namespace ashlar {
@@ -63,52 +64,59 @@ void norm_and_rotate(float* x, int64_t size, const float* weight, float eps, con
 
 template <class T>
 void row(const QkNormRopeStoreArgs& args, int64_t t) {
-  const int32_t sequence = args.row_sequence.as<int32_t>()[t];
-  if (sequence < 0) return;
-  const int64_t position = args.positions.as<int32_t>()[t];
-  CHECK_GE(position, 0);
-  CHECK_LT(position,
-           args.cos_sin.dim(0));  // the table covers the context length; the engine admits no more
+  const StorePlace place(args, t);
+  if (place.padding) return;
   const int64_t kv_heads = args.pages.dim(1) / 2;
   const int64_t page_positions = args.pages.dim(2);
   const int64_t size = args.pages.dim(3);
   const int64_t heads = args.qkv.dim(1) / size - 2 * kv_heads;
-  const float* cos_sin = args.cos_sin.row<float>(position);
   const float* q_norm = args.q_norm.empty() ? nullptr : args.q_norm.as<float>();
   const float* k_norm = args.k_norm.empty() ? nullptr : args.k_norm.as<float>();
 
   float* q = args.qkv.row<float>(t);
   for (int64_t h = 0; h < heads; ++h)
-    norm_and_rotate(q + h * size, size, q_norm, args.eps, cos_sin);
+    norm_and_rotate(q + h * size, size, q_norm, args.eps, place.cos_sin);
 
-  CHECK_LT(position / page_positions, args.page_table.dim(1));
-  const int64_t page = args.page_table.row<int32_t>(sequence)[position / page_positions];
-  CHECK_GE(page, 0);
-  CHECK_LT(page, args.pages.dim(0));
-  const int64_t offset = position % page_positions;
   const KvPages<T> pages(args.pages);
   for (int64_t g = 0; g < kv_heads; ++g) {
     float* k = q + (heads + g) * size;
     const float* v = q + (heads + kv_heads + g) * size;
-    norm_and_rotate(k, size, k_norm, args.eps, cos_sin);
-    T* keys = pages.keys(page, g) + offset;
-    T* values = pages.values(page, g) + offset * size;
+    norm_and_rotate(k, size, k_norm, args.eps, place.cos_sin);
+    T* keys = pages.keys(place.page, g) + place.offset;
+    T* values = pages.values(place.page, g) + place.offset * size;
     for (int64_t i = 0; i < size; ++i)
       keys[i * page_positions] = from_float(k[i], static_cast<T*>(nullptr));
     for (int64_t i = 0; i < size; ++i) values[i] = from_float(v[i], static_cast<T*>(nullptr));
   }
 }
 
-void reference(Stream& stream, const QkNormRopeStoreArgs& args) {
+}  // namespace
+
+StorePlace::StorePlace(const QkNormRopeStoreArgs& args, int64_t t) {
+  const int32_t sequence = args.row_sequence.as<int32_t>()[t];
+  padding = sequence < 0;
+  if (padding) return;
+  const int64_t position = args.positions.as<int32_t>()[t];
+  const int64_t page_positions = args.pages.dim(2);
+  CHECK_GE(position, 0);
+  // The table covers the context length; the engine admits no more.
+  CHECK_LT(position, args.cos_sin.dim(0));
+  cos_sin = args.cos_sin.row<float>(position);
+  CHECK_LT(position / page_positions, args.page_table.dim(1));
+  page = args.page_table.row<int32_t>(sequence)[position / page_positions];
+  CHECK_GE(page, 0);
+  CHECK_LT(page, args.pages.dim(0));
+  offset = position % page_positions;
+}
+
+void qk_norm_rope_store_reference(Stream& stream, const QkNormRopeStoreArgs& args) {
   with_kv_type(args.pages.dtype(), [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     parallel_rows(stream, args.qkv.rows(), [&](int64_t t) { row<T>(args, t); });
   });
 }
 
-}  // namespace
-
 constinit const Op<QkNormRopeStoreArgs> qk_norm_rope_store = {
-    "qk_norm_rope_store", contract, cost, reference, {}};
+    "qk_norm_rope_store", contract, cost, qk_norm_rope_store_reference, {qk_norm_rope_store_cpu}};
 
 }  // namespace ashlar

@@ -4,13 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "kernels/kv_pages.h"
+#include "kernels/qk_norm_rope_store/qk_norm_rope_store_cells.h"
 #include "testing/random.h"
+#include "testing/vector_targets.h"
 
 namespace ashlar {
 namespace {
@@ -114,6 +118,48 @@ void check(bool normed) {
 
 TEST(QkNormRopeStore, RotatesAndStores) { check(false); }
 TEST(QkNormRopeStore, NormsEachHeadFirst) { check(true); }
+
+// Rows of 40 positions, among them values that f16 holds only as infinity, subnormals and zero.
+TEST(QkNormRopeStore, CpuCellHasTheBitsOfTheReference) {
+  const std::unique_ptr<Device> device = new_cpu_device(2);
+  const std::unique_ptr<Stream> stream = device->new_stream();
+  for (const int64_t size : {32, 64, 96, 256, 48}) {
+    const int64_t columns = (3 + 2 * 2) * size;
+    std::vector<float> start = random_floats(20, 40 * columns, 2.0f);
+    const float rare[] = {7e4f, -1e9f, 3e-6f, -2e-8f, 65519.0f, 65520.0f, 0.0f, -0.0f};
+    for (size_t i = 0; i < start.size(); i += 37) start[i] = rare[i / 37 % std::size(rare)];
+    std::vector<float> norm = random_floats(21, size, 1.0f);
+    std::vector<float> cos_sin = random_floats(22, 40 * size, 1.0f);
+    std::vector<int32_t> positions(40);
+    std::iota(positions.begin(), positions.end(), 0);
+    std::vector<int32_t> row_sequence(40, 0);
+    std::vector<int32_t> page_table = {1, 0};
+    const auto run = [&](auto cell, bool normed) {
+      std::vector<float> qkv = start;
+      std::vector<F16> pages(static_cast<size_t>(2 * 4 * 32 * size));
+      const TensorView weight(norm.data(), DType::kF32, {size});
+      cell(*stream, {.qkv = TensorView(qkv.data(), DType::kF32, {40, columns}),
+                     .q_norm = normed ? weight : TensorView(),
+                     .k_norm = normed ? weight : TensorView(),
+                     .eps = kEps,
+                     .cos_sin = TensorView(cos_sin.data(), DType::kF32, {40, size}),
+                     .positions = TensorView(positions.data(), DType::kI32, {40}),
+                     .row_sequence = TensorView(row_sequence.data(), DType::kI32, {40}),
+                     .page_table = TensorView(page_table.data(), DType::kI32, {1, 2}),
+                     .pages = TensorView(pages.data(), DType::kF16, {2, 4, 32, size})});
+      std::vector<uint32_t> bits;
+      for (const float v : qkv) bits.push_back(std::bit_cast<uint32_t>(v));
+      for (const F16 v : pages) bits.push_back(v.bits);
+      return bits;
+    };
+    for (const bool normed : {false, true}) {
+      const std::vector<uint32_t> wanted = run(qk_norm_rope_store_reference, normed);
+      for_each_vector_target([&](const char* target) {
+        EXPECT_TRUE(run(qk_norm_rope_store_cpu, normed) == wanted) << target << " " << size;
+      });
+    }
+  }
+}
 
 TEST(QkNormRopeStoreDeath, EndsTheProcessBeyondTheTableAndWithoutAPage) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";

