@@ -29,7 +29,6 @@ TEST(EngineStorm, EverySurvivorAnswersAsAlone) {
     cancelled += report.cancelled;
     preemptions += report.stats.preemptions;
   }
-  printf("%ld %ld\n", cancelled, preemptions);
   EXPECT_GT(cancelled, 20);
   EXPECT_GT(preemptions, 3) << "the pages were not tight";
 }

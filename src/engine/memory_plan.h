@@ -6,6 +6,9 @@
 #define ASHLAR_ENGINE_MEMORY_PLAN_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "engine/engine.h"
@@ -24,10 +27,16 @@ struct MemoryFacts {
 // size.
 Result<EngineOptions> plan_memory(const EngineOptions& options, const MemoryFacts& facts);
 
-// A third of the machine's memory: the default budget of KV on the CPU, where pages take memory
-// only once used.
+// A third of the memory that this process may use: the default budget of KV on the CPU, where pages
+// take memory only once used.
 int64_t default_kv_budget_bytes();
+// The machine's memory, or what the container allows where that is less.
 int64_t machine_memory_bytes();
+
+// What control groups allow. The root is that of their file system ("/sys/fs/cgroup"), the groups
+// are the text of /proc/self/cgroup: version 2, version 1 or both. A group's limit counts, and that
+// of each group above it; nullopt when there is none or nothing can be read.
+std::optional<int64_t> container_memory_bytes(const std::string& root, std::string_view groups);
 
 }  // namespace ashlar
 
