@@ -1,0 +1,45 @@
+// Storms (testing/storm.h) over real layers, formats and vocabularies: the tiny checkpoints.
+#include <gtest/gtest.h>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf.h"
+#include "models/model.h"
+#include "testing/paths.h"
+#include "testing/storm.h"
+#include "text/tokenizer.h"
+
+namespace ashlar {
+namespace {
+
+Result<Tokenizer> tokenizer_of(const std::string& path) {
+  ASHLAR_ASSIGN(const GgufFile file, GgufFile::open(path));
+  ASHLAR_ASSIGN(const GgufVocabulary vocabulary, read_gguf_vocabulary(file));
+  return Tokenizer::from_gguf(vocabulary);
+}
+
+TEST(Storm, EverySurvivorAnswersAsAlone) {
+  for (const char* name : {"llama.gguf", "llama.q8_0_q4_0.gguf", "gemma3.q5_0_q8_0_q4_0.gguf"}) {
+    const std::string path = (source_dir() / "tests/golden/tiny" / name).string();
+    const auto checkpoint = Checkpoint::open(path, {});
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    const auto tokenizer = tokenizer_of(path);
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    const auto device = new_cpu_device(2);
+    const auto model = load_model(*checkpoint, *device, {});
+    ASSERT_TRUE(model) << model.error().message;
+    StormOptions options;
+    options.seed = 11;
+    options.longest_answer = 90;
+    options.crowd.max_sequences = 10;
+    options.crowd.step_rows = 48;
+    options.crowd.kv_positions = 352;
+    const StormReport report = storm(**model, *device, {&*tokenizer, {2}}, options);
+    EXPECT_EQ(report.problem, "") << name;
+    EXPECT_GT(report.survivors, 40) << name;
+    EXPECT_GT(report.cancelled, 3) << name;
+    EXPECT_GT(report.stats.preemptions, 0) << name << ": the pages were not tight";
+  }
+}
+
+}  // namespace
+}  // namespace ashlar
