@@ -82,32 +82,39 @@ HWY_INLINE float fold(Vec* sums) {
   return fold_halves<Floats>(sums[0]);
 }
 
-// What a row does not see becomes -inf, up to whole vectors of chains.
-HWY_INLINE float largest_score(float* scores, KeyRange visible) {
-  constexpr float kNothing = -std::numeric_limits<float>::infinity();
-  const int64_t begin = visible.begin / kSumChains * kSumChains;
-  const int64_t end = round_up(visible.end, kSumChains);
-  for (int64_t l = begin; l < visible.begin; ++l) scores[l] = kNothing;
-  for (int64_t l = visible.end; l < end; ++l) scores[l] = kNothing;
-  Vec maximum = set(kNothing);
-  for (int64_t l = begin; l < end; l += kLanes) maximum = hn::Max(load(scores + l), maximum);
+// Scores from l on; -inf for what the row does not see. Writing -inf before the first look instead
+// would make every vector load wait for single stores.
+HWY_INLINE Vec seen_scores(const float* scores, int64_t l, KeyRange visible) {
+  const Vec v = load(scores + l);
+  if (l >= visible.begin && l + kLanes <= visible.end) [[likely]]
+    return v;
+  const auto lanes = [&](int64_t end) {
+    return hn::FirstN(kFloats, static_cast<size_t>(HWY_MIN(HWY_MAX(end - l, 0), kLanes)));
+  };
+  const auto seen = hn::AndNot(lanes(visible.begin), lanes(visible.end));
+  return hn::IfThenElse(seen, v, set(-std::numeric_limits<float>::infinity()));
+}
+
+HWY_INLINE float largest_score(const float* scores, KeyRange visible) {
+  Vec maximum = set(-std::numeric_limits<float>::infinity());
+  for (int64_t l = visible.begin / kLanes * kLanes; l < visible.end; l += kLanes)
+    maximum = hn::Max(seen_scores(scores, l, visible), maximum);
   return hn::GetLane(hn::MaxOfLanes(kFloats, maximum));
 }
 
 HWY_INLINE float weigh_scores(float* scores, KeyRange visible, float factor, float max) {
   constexpr int kVectors = kSumChains / kLanes;
-  const int64_t begin = visible.begin / kSumChains * kSumChains;
-  const int64_t end = round_up(visible.end, kSumChains);
   const Vec vector_factor = set(factor);
   const Vec minus_max = set(-max);
   Vec sums[kVectors];
   for (Vec& sum : sums) sum = hn::Zero(kFloats);
-  for (int64_t l = begin; l < end; l += kSumChains) {
+  const int64_t end = round_up(visible.end, kSumChains);
+  for (int64_t l = visible.begin / kSumChains * kSumChains; l < end; l += kSumChains) {
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) {
-      float* at = scores + l + v * kLanes;
-      const Vec p = exp2(hn::MulAdd(load(at), vector_factor, minus_max));
-      store(p, at);
+      const int64_t at = l + v * kLanes;
+      const Vec p = exp2(hn::MulAdd(seen_scores(scores, at, visible), vector_factor, minus_max));
+      store(p, scores + at);
       sums[v] = hn::Add(sums[v], p);
     }
   }
