@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "device/cores.h"
 #include "device/device.h"
+#include "device/slabs.h"
 
 namespace ashlar {
 
@@ -48,6 +49,10 @@ class CpuDevice : public Device {
   std::string name() const override { return fmt::format("cpu: {} threads", pool_.threads()); }
 
   Result<Buffer> allocate(size_t bytes) override {
+    if (bytes >= Slabs::kSmallest && bytes <= Slabs::kLargest) {
+      Buffer buffer = slabs_.allocate(bytes);
+      if (buffer.data() != nullptr) return buffer;
+    }
     const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
     const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     void* data =
@@ -68,6 +73,7 @@ class CpuDevice : public Device {
 
  private:
   ThreadPool pool_;
+  Slabs slabs_;
 };
 
 // Cores that the control group's quota allows, rounded up; 0 without one (or with version 1 of it).

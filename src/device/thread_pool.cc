@@ -19,6 +19,30 @@ constexpr int kSpins = 2000;
 
 inline void pause() { __builtin_ia32_pause(); }
 
+// The parts that a thread has left, begin in the upper half of the word. Alone in its cache line.
+struct alignas(64) Run {
+  std::atomic<uint64_t> ends = 0;
+
+  static uint64_t pack(int64_t begin, int64_t end) {
+    return static_cast<uint64_t>(begin) << 32 | static_cast<uint64_t>(end);
+  }
+  void set(int64_t begin, int64_t end) { ends.store(pack(begin, end), std::memory_order_relaxed); }
+
+  // A part from the front or the back; -1: none left.
+  int64_t take(bool front) {
+    uint64_t now = ends.load(std::memory_order_relaxed);
+    while (true) {
+      const auto begin = static_cast<int64_t>(now >> 32);
+      const auto end = static_cast<int64_t>(now & 0xffffffffu);
+      if (begin >= end) return -1;
+      const uint64_t next = front ? pack(begin + 1, end) : pack(begin, end - 1);
+      if (ends.compare_exchange_weak(now, next, std::memory_order_relaxed)) {
+        return front ? begin : end - 1;
+      }
+    }
+  }
+};
+
 }  // namespace
 
 struct ThreadPool::State {
@@ -30,17 +54,30 @@ struct ThreadPool::State {
   std::atomic<int> running = 0;  // workers that have not finished the current loop
   int64_t parts = 0;
   const std::function<void(int64_t, int)>* part = nullptr;
+  bool near = false;      // this loop is run_near()'s
+  std::vector<Run> runs;  // by thread, for run_near()
   std::vector<std::thread> workers;
 
+  explicit State(int threads) : runs(static_cast<size_t>(threads)) {}
+
   void take_parts(int thread) {
+    if (near) return take_near_parts(thread);
     for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < parts;
          i = next.fetch_add(1, std::memory_order_relaxed)) {
       (*part)(i, thread);
     }
   }
+
+  void take_near_parts(int thread) {
+    const size_t count = runs.size();
+    for (size_t other = 0; other < count; ++other) {
+      Run& run = runs[(static_cast<size_t>(thread) + other) % count];
+      for (int64_t i = run.take(other == 0); i >= 0; i = run.take(other == 0)) (*part)(i, thread);
+    }
+  }
 };
 
-ThreadPool::ThreadPool(int threads) : threads_(threads), state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(int threads) : threads_(threads), state_(std::make_unique<State>(threads)) {
   CHECK_GE(threads, 1);
   for (int t = 1; t < threads; ++t) {
     state_->workers.emplace_back([this, t] { work(t); });
@@ -57,15 +94,34 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : state_->workers) worker.join();
 }
 
-void ThreadPool::run(int64_t parts, const std::function<void(int64_t, int)>& part) {
-  State& s = *state_;
+void ThreadPool::run(int64_t parts, const std::function<void(int64_t part, int thread)>& part) {
   if (threads_ == 1 || parts <= 1) {
     for (int64_t i = 0; i < parts; ++i) part(i, 0);
     return;
   }
+  State& s = *state_;
   s.parts = parts;
   s.part = &part;
+  s.near = false;
   s.next.store(0, std::memory_order_relaxed);
+  start_and_wait();
+}
+
+void ThreadPool::run_near(int64_t parts,
+                          const std::function<void(int64_t part, int thread)>& part) {
+  if (threads_ == 1 || parts <= 1) return run(parts, part);
+  CHECK_LE(parts, int64_t{0xffffffff});
+  State& s = *state_;
+  s.part = &part;
+  s.near = true;
+  for (int t = 0; t < threads_; ++t) {
+    s.runs[static_cast<size_t>(t)].set(parts * t / threads_, parts * (t + 1) / threads_);
+  }
+  start_and_wait();
+}
+
+void ThreadPool::start_and_wait() {
+  State& s = *state_;
   s.running.store(threads_ - 1, std::memory_order_relaxed);
   {
     std::lock_guard lock(s.mutex);

@@ -28,9 +28,16 @@ class ThreadPool {
   // thread is free.
   void run(int64_t parts, const std::function<void(int64_t part, int thread)>& part);
 
+  // The same for parts that lie side by side in memory: each thread begins with a run of its own,
+  // the same one in every call with as many parts, and takes it in ascending order, so that what it
+  // reads is near what it read last. A thread that is done takes parts from the end of another's
+  // run: cores are not equally fast when others use the machine.
+  void run_near(int64_t parts, const std::function<void(int64_t part, int thread)>& part);
+
  private:
   struct State;
   void work(int thread);
+  void start_and_wait();
 
   int threads_;
   std::unique_ptr<State> state_;

@@ -2,8 +2,8 @@
 // The inner product is the path's (panel_paths.h).
 //
 // A thread takes a run of panels and, for each, all rows in tiles of 48: a panel's codes stay in
-// the first-level cache while the integers of x stream from the second. Threads take fixed runs, so
-// a thread reads the same weights in every step.
+// the first-level cache while the integers of x stream from the second. Threads begin with fixed
+// runs of panels and help each other at the end (ThreadPool::run_near).
 #include <algorithm>
 #include <limits>
 
@@ -17,9 +17,12 @@ namespace ashlar {
 namespace {
 
 constexpr int64_t kTile = kPanelTileRows;
-// Rows whose integers stay in the second-level cache (of K = 1536: 0.7 MB) while all panels of a
-// thread pass.
+// Rows whose integers stay in the second-level cache (of K = 1536: 0.7 MB) while the panels of a
+// part pass.
 constexpr int64_t kRowBlock = 4 * kTile;
+// Parts a thread: so many that a faster thread can take over what is left of a slower one, so few
+// that the rows above serve several panels.
+constexpr int64_t parts_a_thread(int64_t rows) { return rows > kRowBlock ? 4 : 16; }
 
 // Where a row of the fused matrix lies.
 struct PanelPlace {
@@ -144,7 +147,8 @@ const PanelPath* forced_path = nullptr;
 }  // namespace
 
 std::span<const PanelPath* const> panel_paths() {
-  static constexpr const PanelPath* kPaths[] = {&panel_path_vnni, &panel_path_avx2};
+  static constexpr const PanelPath* kPaths[] = {&panel_path_amx, &panel_path_vnni,
+                                                &panel_path_avx2};
   return kPaths;
 }
 
@@ -187,10 +191,11 @@ void panel_matmul_cpu(Stream& stream, const PanelMatmulArgs& args) {
                      .up_panel = gated ? panel_at(args.weight, computed) : 0};
   const int64_t panels = panel_at(args.weight, computed - 1) + 1;
   ThreadPool& pool = *stream.device().thread_pool();
-  const int64_t parts = std::min<int64_t>(pool.threads(), panels);
-  pool.run(parts, [&](int64_t part, int) {
-    const int64_t begin = panels * part / parts;
-    const int64_t end = panels * (part + 1) / parts;
+  const int64_t panels_a_part =
+      std::max<int64_t>(1, panels / (pool.threads() * parts_a_thread(rows)));
+  pool.run_near(divide_up(panels, panels_a_part), [&](int64_t part, int) {
+    const int64_t begin = part * panels_a_part;
+    const int64_t end = std::min(panels, begin + panels_a_part);
     for (int64_t row = 0; row < rows; row += kRowBlock) {
       for (int64_t index = begin; index < end; ++index) {
         call.run(index, row, std::min(rows, row + kRowBlock));

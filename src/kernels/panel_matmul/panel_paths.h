@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/panels/panels.h"
+#include "kernels/panels/panel_layout.h"
 
 namespace ashlar {
 
@@ -61,6 +61,7 @@ struct PanelPath {
 
 extern const PanelPath panel_path_avx2;
 extern const PanelPath panel_path_vnni;
+extern const PanelPath panel_path_amx;
 
 // All paths, fastest first, and the first that is usable.
 std::span<const PanelPath* const> panel_paths();
