@@ -4,6 +4,10 @@
 #ifndef ASHLAR_SERVE_ASIO_H_
 #define ASHLAR_SERVE_ASIO_H_
 
+// Fences around every handler add nothing to the mutex of a loop that one thread runs, and the
+// thread sanitizer does not know them.
+#define BOOST_ASIO_DISABLE_FENCED_BLOCK 1
+
 #include <utility>
 //
 #include <boost/asio/awaitable.hpp>

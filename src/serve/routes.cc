@@ -135,7 +135,7 @@ asio::awaitable<void> run_route(Connection& connection, ServeContext& context) {
                            .value());
     co_return;
   }
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
   std::string allowed;
   for (const Route& route : kRoutes) {
     std::optional<std::string> rest = match(route, request.path);

@@ -94,9 +94,10 @@ HttpResponse HttpClient::receive_head() {
     response.headers[name] = colon == std::string::npos ? "" : line.substr(colon + 2);
   }
   response.status = status;
-  chunked_ = response.headers["transfer-encoding"] == "chunked";
-  until_close_ = !chunked_ && !response.headers.contains("content-length");
-  body_left_ = chunked_ || until_close_ ? 0 : std::stoll(response.headers["content-length"]);
+  const auto length = response.headers.find("content-length");
+  chunked_ = response.headers.contains("transfer-encoding");
+  until_close_ = !chunked_ && length == response.headers.end();
+  body_left_ = chunked_ || until_close_ ? 0 : std::atoll(length->second.c_str());
   body_ended_ = status == 100 || (!chunked_ && !until_close_ && body_left_ == 0);
   events_.clear();
   return response;

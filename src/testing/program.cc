@@ -161,4 +161,52 @@ int TerminalProgram::wait_for_exit(double timeout_seconds) {
   return code;
 }
 
+BackgroundProgram::BackgroundProgram(const std::vector<std::string>& arguments) {
+  int err[2];
+  CHECK(pipe2(err, O_CLOEXEC) == 0);
+  pid_ = fork();
+  CHECK(pid_ >= 0);
+  if (pid_ == 0) {
+    dup2(open("/dev/null", O_RDWR), 0);
+    dup2(0, 1);
+    dup2(err[1], 2);
+    exec_program(arguments);
+  }
+  close(err[1]);
+  err_ = err[0];
+}
+
+BackgroundProgram::~BackgroundProgram() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  close(err_);
+}
+
+bool BackgroundProgram::read_some(double timeout_seconds) {
+  pollfd fd = {err_, POLLIN, 0};
+  poll(&fd, 1, static_cast<int>(timeout_seconds * 1000));
+  return fd.revents == 0 || drain(err_, seen_);
+}
+
+bool BackgroundProgram::wait_for(std::string_view text, double timeout_seconds) {
+  const Clock::time_point deadline = deadline_in(timeout_seconds);
+  while (seen_.find(text) == std::string::npos) {
+    if (seconds_left(deadline) <= 0 || !read_some(0.05)) return false;
+  }
+  return true;
+}
+
+void BackgroundProgram::send_signal(int number) { kill(pid_, number); }
+
+int BackgroundProgram::wait_for_exit(double timeout_seconds) {
+  const Clock::time_point deadline = deadline_in(timeout_seconds);
+  while (seconds_left(deadline) > 0 && read_some(0.05)) {
+  }
+  const int code = wait_exit(pid_, deadline);
+  pid_ = -1;
+  return code;
+}
+
 }  // namespace ashlar

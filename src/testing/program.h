@@ -57,6 +57,28 @@ class TerminalProgram {
   size_t matched_ = 0;
 };
 
+// The program while it runs: a server. Its stderr is read, its stdout goes nowhere.
+class BackgroundProgram {
+ public:
+  explicit BackgroundProgram(const std::vector<std::string>& arguments);
+  ~BackgroundProgram();  // kills it
+  BackgroundProgram(const BackgroundProgram&) = delete;
+  BackgroundProgram& operator=(const BackgroundProgram&) = delete;
+
+  // Waits until stderr holds the text; false at the deadline or the program's end.
+  bool wait_for(std::string_view text, double timeout_seconds = 60);
+  const std::string& seen() const { return seen_; }  // all of stderr so far
+  void send_signal(int number);
+  int wait_for_exit(double timeout_seconds = 60);  // as ProgramResult::exit_code
+
+ private:
+  bool read_some(double timeout_seconds);
+
+  pid_t pid_ = -1;
+  int err_ = -1;
+  std::string seen_;
+};
+
 }  // namespace ashlar
 
 #endif  // ASHLAR_TESTING_PROGRAM_H_
