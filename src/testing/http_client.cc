@@ -55,6 +55,7 @@ bool HttpClient::send(std::string_view bytes) {
 }
 
 bool HttpClient::fill() {
+  if (!connected()) return false;
   pollfd poll_fd = {fd_, POLLIN, 0};
   if (poll(&poll_fd, 1, static_cast<int>(timeout_seconds_ * 1000)) <= 0) return false;
   char bytes[16384];
