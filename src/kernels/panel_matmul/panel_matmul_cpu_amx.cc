@@ -7,6 +7,9 @@
 // row against one tile product. Few rows would leave tiles empty and go to the VNNI code, whose
 // integers of x are the same. Layouts whose scales cover 16 k use tiles of half the depth.
 //
+// Measured 2026-11-30 on 2 threads of a Xeon with AMX, 30 layers of SmolLM2 (Q4_1): 294 GFLOP/s for
+// 512 rows where VNNI has 216, 233 and 217 for 16; 16 threads 1389 and 1258.
+//
 // No library code in this file: its functions would be compiled for these instructions and could be
 // taken elsewhere.
 #include <cpuid.h>
@@ -22,7 +25,7 @@ namespace ashlar {
 namespace {
 
 constexpr int64_t kTileRows = 16;
-constexpr int64_t kFewRows = 7;  // up to here VNNI is faster
+constexpr int64_t kFewRows = 15;  // up to here VNNI is as fast
 
 // The registers: products high 0 and low 1, planes high 2 and low 3, codes 4.
 struct alignas(64) TileConfig {
@@ -33,6 +36,10 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {};
 };
 
+// The compiler does not know what the tile instructions read (g++ 12 names eight bytes of the
+// configuration and nothing of a tile): all stores before this are made.
+[[gnu::always_inline]] inline void finish_stores() { asm volatile("" ::: "memory"); }
+
 // rows of x against cells (or halves of them) of `depth` k.
 void configure(int64_t rows, int64_t depth) {
   TileConfig config;
@@ -41,6 +48,7 @@ void configure(int64_t rows, int64_t depth) {
   for (int i = 2; i < 4; ++i) config.row_bytes[i] = static_cast<uint16_t>(depth);
   config.rows[4] = static_cast<uint8_t>(depth / 4);
   config.row_bytes[4] = 64;
+  asm volatile("" ::"r"(&config) : "memory");
   _tile_loadconfig(&config);
 }
 
@@ -62,6 +70,7 @@ void multiply_tile(const PanelTile& tile, int64_t first, int64_t rows) {
     const std::byte* x = tile.inputs + block * kInputBlockBytes;
     const int64_t stride = tile.cells * kInputBlockBytes;
     for (int half = 0; half < kHalves; ++half) {
+      finish_stores();
       _tile_zero(0);
       _tile_zero(1);
       _tile_loadd(4, codes + 4 * half, 64);

@@ -4,6 +4,11 @@
 // broadcast from memory, and 6 instructions for shift, addition, conversion and the two FMAs: 22
 // for 512 products, where f32 takes 32 FMAs.
 //
+// Measured 2026-11-30 on 2 threads of a shared Xeon without AMX, 30 layers of SmolLM2 (Q4_1, 66 MB,
+// re-read from memory in every pass): 1 row 2.5 ms (26 GB/s; plain reading gave 9 to 50 on that
+// day), 8 rows 5.6 ms, 64 rows 240 GFLOP/s. From the first-level cache a core reaches 234 GFLOP/s
+// at 8 rows, 85 % of two multiplications a cycle.
+//
 // No library code in this file: its functions would be compiled for these instructions and could be
 // taken elsewhere.
 #include <immintrin.h>
