@@ -86,7 +86,7 @@ std::string storm_body(Random& random, int64_t i) {
   return completion_body(prompt, more);
 }
 
-TEST(ServeCrowd, SurvivorsOfAStormGetWhatTheyWouldGetAlone) {
+TEST(ServerCrowd, SurvivorsOfAStormGetWhatTheyWouldGetAlone) {
   constexpr int64_t kClients = 64;
   TestServerOptions options;
   options.engine.max_sequences = 24;      // so some wait
@@ -137,7 +137,7 @@ TEST(ServeCrowd, SurvivorsOfAStormGetWhatTheyWouldGetAlone) {
 }
 
 // Streaming or not, before the first token or in the middle.
-TEST(ServeCrowd, AVanishedClientEndsItsRequest) {
+TEST(ServerCrowd, AVanishedClientEndsItsRequest) {
   TestServer server;
   server.set_step_time(milliseconds(5));
   for (const char* more : {R"("max_tokens":400,"ignore_eos":true)",
@@ -154,7 +154,7 @@ TEST(ServeCrowd, AVanishedClientEndsItsRequest) {
   }
 }
 
-TEST(ServeCrowd, ASlowReaderIsGivenUpAndHarmsNobody) {
+TEST(ServerCrowd, ASlowReaderIsGivenUpAndHarmsNobody) {
   TestServerOptions options;
   options.context = 8192;
   options.server.max_backlog_bytes = 64 << 10;
@@ -177,7 +177,7 @@ TEST(ServeCrowd, ASlowReaderIsGivenUpAndHarmsNobody) {
   EXPECT_FALSE(slow.body_ended()) << "it should have been cut off";
 }
 
-TEST(ServeCrowd, TenThousandWaitAndTheNextIsTold) {
+TEST(ServerCrowd, TenThousandWaitAndTheNextIsTold) {
   TestServerOptions options;
   options.engine.max_waiting = 10'000;
   TestServer server(options);
@@ -214,7 +214,7 @@ TEST(ServeCrowd, TenThousandWaitAndTheNextIsTold) {
   EXPECT_TRUE(server.settles());
 }
 
-TEST(ServeCrowd, TenThousandRequestsBeyondTheQueueAreRefusedOneByOne) {
+TEST(ServerCrowd, TenThousandRequestsBeyondTheQueueAreRefusedOneByOne) {
   TestServerOptions options;
   options.engine.max_waiting = 4;
   options.engine.max_sequences = 1;
@@ -256,7 +256,7 @@ TEST(ServeCrowd, TenThousandRequestsBeyondTheQueueAreRefusedOneByOne) {
 }
 
 // A step takes 10 ms here; what a stream waits beyond that is what the long prompts cost it.
-TEST(ServeCrowd, APromptOfAMegabyteDelaysNoStream) {
+TEST(ServerCrowd, APromptOfAMegabyteDelaysNoStream) {
   TestServer server;
   server.set_step_time(milliseconds(10));
   HttpClient stream(server.port());
@@ -307,7 +307,7 @@ TEST(ServeCrowd, APromptOfAMegabyteDelaysNoStream) {
   EXPECT_LT(gap_ms, 250) << long_ones << " long prompts";
 }
 
-TEST(ServeCrowd, LimitsOnPromptsAreToldApart) {
+TEST(ServerCrowd, LimitsOnPromptsAreToldApart) {
   TestServerOptions options;
   options.server.max_prompt_bytes = 1000;
   TestServer server(options);
@@ -325,7 +325,7 @@ TEST(ServeCrowd, LimitsOnPromptsAreToldApart) {
   EXPECT_TRUE(hurried.settles());
 }
 
-TEST(ServeCrowd, DrainingFinishesWhatRunsAndRefusesTheRest) {
+TEST(ServerCrowd, DrainingFinishesWhatRunsAndRefusesTheRest) {
   TestServer server;
   server.set_step_time(milliseconds(5));
   HttpClient idle(server.port()), running(server.port()), next(server.port());
@@ -347,7 +347,7 @@ TEST(ServeCrowd, DrainingFinishesWhatRunsAndRefusesTheRest) {
 }
 
 // Stopping the engine under running streams tells each client, and ends all of it.
-TEST(ServeCrowd, AStopTellsWhoStillWaits) {
+TEST(ServerCrowd, AStopTellsWhoStillWaits) {
   TestServer server;
   server.set_step_time(milliseconds(10));
   HttpClient whole(server.port()), stream(server.port());

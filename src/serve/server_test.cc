@@ -42,7 +42,7 @@ std::vector<json> chunks(HttpClient& client, std::string_view path, const std::s
   return out;
 }
 
-TEST(Serve, ListsItsModel) {
+TEST(Server, ListsItsModel) {
   TestServer server;
   HttpClient client(server.port());
   const HttpResponse list = client.call("GET", "/v1/models");
@@ -56,7 +56,7 @@ TEST(Serve, ListsItsModel) {
   EXPECT_EQ(parse(none.body)["error"]["code"], "model_not_found");
 }
 
-TEST(Serve, RefusesMethodsAndPaths) {
+TEST(Server, RefusesMethodsAndPaths) {
   TestServer server;
   HttpClient client(server.port());
   const HttpResponse put = client.call("PUT", kCompletions, "{}");
@@ -75,7 +75,7 @@ TEST(Serve, RefusesMethodsAndPaths) {
   EXPECT_EQ(client.receive_head().status, 200);
 }
 
-TEST(Serve, CompletesTextAndTokens) {
+TEST(Server, CompletesTextAndTokens) {
   TestServer server;
   HttpClient client(server.port());
   const json text =
@@ -102,7 +102,7 @@ TEST(Serve, CompletesTextAndTokens) {
 }
 
 // Prompts and choices are numbered prompt * n + choice, and each answer is what it is alone.
-TEST(Serve, NumbersPromptsAndChoices) {
+TEST(Server, NumbersPromptsAndChoices) {
   TestServer server;
   HttpClient client(server.port());
   const std::string more = R"("n":2,"seed":5,"max_tokens":6,"ignore_eos":true)";
@@ -124,7 +124,7 @@ TEST(Serve, NumbersPromptsAndChoices) {
   EXPECT_EQ(both["usage"]["prompt_tokens"], 10);  // each prompt once
 }
 
-TEST(Serve, StreamsAChat) {
+TEST(Server, StreamsAChat) {
   TestServer server;
   HttpClient client(server.port());
   const std::string more = R"("seed":3,"max_tokens":12,"ignore_eos":true,"n":2)";
@@ -153,7 +153,7 @@ TEST(Serve, StreamsAChat) {
 }
 
 // Each field that a request may hold changes the answer.
-TEST(Serve, EveryFieldReachesTheEngine) {
+TEST(Server, EveryFieldReachesTheEngine) {
   TestServer server;
   HttpClient client(server.port());
   const std::string base = R"("seed":1,"max_tokens":24,"ignore_eos":true,"temperature":1.5)";
@@ -181,7 +181,7 @@ TEST(Serve, EveryFieldReachesTheEngine) {
   }
 }
 
-TEST(Serve, TellsWhatIsWrongWithARequest) {
+TEST(Server, TellsWhatIsWrongWithARequest) {
   TestServer server;
   HttpClient client(server.port());
   const struct {
@@ -216,7 +216,7 @@ TEST(Serve, TellsWhatIsWrongWithARequest) {
   EXPECT_TRUE(server.settles());
 }
 
-TEST(Serve, FillsTheContextAndSaysSo) {
+TEST(Server, FillsTheContextAndSaysSo) {
   TestServer server;
   HttpClient client(server.port());
   const json out = parse(
@@ -227,7 +227,7 @@ TEST(Serve, FillsTheContextAndSaysSo) {
 }
 
 // A row that the model cannot compute ends its own request, in the form that fits.
-TEST(Serve, AFailureInTheMiddleIsToldInTheStream) {
+TEST(Server, AFailureInTheMiddleIsToldInTheStream) {
   TestServer server;
   server.set_poison(40);
   HttpClient client(server.port());
@@ -244,7 +244,7 @@ TEST(Serve, AFailureInTheMiddleIsToldInTheStream) {
   EXPECT_TRUE(server.settles());
 }
 
-TEST(Serve, WantsItsKey) {
+TEST(Server, WantsItsKey) {
   TestServerOptions options;
   options.server.api_key = "secret";
   TestServer server(options);
@@ -259,7 +259,7 @@ TEST(Serve, WantsItsKey) {
   }
 }
 
-TEST(ServeHttp, AnswersPipelinedRequestsInOrder) {
+TEST(ServerHttp, AnswersPipelinedRequestsInOrder) {
   TestServer server;
   HttpClient client(server.port());
   std::string all;
@@ -276,7 +276,7 @@ TEST(ServeHttp, AnswersPipelinedRequestsInOrder) {
   }
 }
 
-TEST(ServeHttp, TakesARequestByteByByte) {
+TEST(ServerHttp, TakesARequestByteByByte) {
   TestServer server;
   HttpClient client(server.port());
   const std::string request = http_request("POST", kCompletions, completion_body("split"));
@@ -284,7 +284,7 @@ TEST(ServeHttp, TakesARequestByteByByte) {
   EXPECT_EQ(client.receive().status, 200);
 }
 
-TEST(ServeHttp, KeepsOrClosesAsAsked) {
+TEST(ServerHttp, KeepsOrClosesAsAsked) {
   TestServer server;
   HttpClient old(server.port());
   old.send("GET /health HTTP/1.0\r\n\r\n");
@@ -303,7 +303,7 @@ TEST(ServeHttp, KeepsOrClosesAsAsked) {
   EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n")) << response.body;
 }
 
-TEST(ServeHttp, SaysContinueToWhoWaits) {
+TEST(ServerHttp, SaysContinueToWhoWaits) {
   TestServer server;
   HttpClient client(server.port());
   const std::string body = completion_body("x");
@@ -316,7 +316,7 @@ TEST(ServeHttp, SaysContinueToWhoWaits) {
   EXPECT_EQ(client.receive().status, 417);
 }
 
-TEST(ServeHttp, RefusesWhatIsNotHttp) {
+TEST(ServerHttp, RefusesWhatIsNotHttp) {
   TestServer server;
   for (const auto& [bytes, status] :
        {std::pair<std::string, int>("BLAH\r\n\r\n", 400),
@@ -339,7 +339,7 @@ TEST(ServeHttp, RefusesWhatIsNotHttp) {
 }
 
 // Refused by its announced length, by counting what came in chunks, and before anything is sent.
-TEST(ServeHttp, RefusesABodyOf100MbWithoutReadingIt) {
+TEST(ServerHttp, RefusesABodyOf100MbWithoutReadingIt) {
   TestServer server;
   const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\n";
   HttpClient polite(server.port());
@@ -367,7 +367,7 @@ TEST(ServeHttp, RefusesABodyOf100MbWithoutReadingIt) {
   EXPECT_TRUE(server.settles());
 }
 
-TEST(ServeHttp, GivesUpOnWhoDoesNotFinishARequest) {
+TEST(ServerHttp, GivesUpOnWhoDoesNotFinishARequest) {
   TestServerOptions options;
   options.server.request_timeout_ms = 300;
   options.server.idle_timeout_ms = 300;
@@ -380,7 +380,7 @@ TEST(ServeHttp, GivesUpOnWhoDoesNotFinishARequest) {
   EXPECT_TRUE(server.settles());
 }
 
-TEST(ServeHttp, TurnsCrowdsAway) {
+TEST(ServerHttp, TurnsCrowdsAway) {
   TestServerOptions options;
   options.server.max_connections = 2;
   TestServer server(options);
