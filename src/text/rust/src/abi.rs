@@ -6,7 +6,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
 
-use crate::failure::{Failure, Status};
+use crate::failure::{panic_text, Failure, Status};
 use crate::pre_tokenizer::Splitter;
 use crate::table::Strip;
 use crate::template::{ChatTemplate, Input, Time};
@@ -98,12 +98,7 @@ unsafe fn guard(error: *mut Buffer, body: impl FnOnce() -> Result<(), Failure>) 
         Ok(Ok(())) => return Status::Ok,
         Ok(Err(failure)) => failure,
         Err(payload) => {
-            let text = payload
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| payload.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            Failure::internal(format!("the text library stopped: {text}"))
+            Failure::internal(format!("the text library stopped: {}", panic_text(payload.as_ref())))
         }
     };
     unsafe { put(error, failure.message.into_bytes()) };

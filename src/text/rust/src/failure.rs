@@ -1,5 +1,7 @@
 //! The one error type: a status code of `ashlar_text.h` and a message.
 
+use std::any::Any;
+
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -37,4 +39,13 @@ impl Failure {
     pub fn internal(message: impl Into<String>) -> Self {
         Self { status: Status::Internal, message: message.into() }
     }
+}
+
+/// What a panic said.
+pub fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
 }

@@ -1,9 +1,11 @@
 //! A tokenizer of either origin behind one face: a tokenizer.json or a GGUF vocabulary.
 
-use serde::Deserialize;
-use tokenizers::{AddedVocabulary, Model, OffsetType, PostProcessor, PreTokenizer};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use crate::failure::Failure;
+use serde::Deserialize;
+use tokenizers::{AddedVocabulary, Encoding, Model, OffsetType, PostProcessor, PreTokenizer};
+
+use crate::failure::{panic_text, Failure};
 use crate::table::{self, Decoding, Table};
 use crate::vocabulary::{Vocabulary, VocabularyTokenizer};
 
@@ -22,8 +24,7 @@ pub struct JsonTokenizer {
 
 impl Tokenizer {
     pub fn from_json(json: &[u8]) -> Result<Self, Failure> {
-        let mut inner = tokenizers::Tokenizer::from_bytes(json)
-            .map_err(|error| Failure::corrupt(format!("tokenizer.json: {error}")))?;
+        let mut inner = blame_file(|| tokenizers::Tokenizer::from_bytes(json))?;
         check_added_ids(json, &inner)?;
         // A stored truncation or padding belongs to training; a prompt is neither cut nor filled.
         inner
@@ -33,6 +34,10 @@ impl Tokenizer {
         let mut plain = inner.get_added_vocabulary().clone();
         plain.set_encode_special_tokens(true);
         let decoding = Decoding::of(inner.get_decoder())?;
+        if let Some(processor) = inner.get_post_processor() {
+            // One that names tokens it does not have would fail at every text.
+            blame_file(|| processor.process(Encoding::default(), None, true))?;
+        }
         Ok(Self::Json(Box::new(JsonTokenizer { inner, plain, decoding })))
     }
 
@@ -47,9 +52,9 @@ impl Tokenizer {
         parse_special: bool,
     ) -> Result<Vec<u32>, Failure> {
         match self {
-            Self::Json(tokenizer) => tokenizer
-                .encode(text, add_special, parse_special)
-                .map_err(|error| Failure::internal(format!("tokenizer.json: {error}"))),
+            Self::Json(tokenizer) => {
+                blame_file(|| tokenizer.encode(text, add_special, parse_special))
+            }
             Self::Vocabulary(tokenizer) => tokenizer.encode(text, parse_special),
         }
     }
@@ -65,6 +70,19 @@ impl Tokenizer {
         match self {
             Self::Json(tokenizer) => tokenizer.table(),
             Self::Vocabulary(tokenizer) => tokenizer.table(),
+        }
+    }
+}
+
+/// Runs code of the crate on a file's behalf. It panics at some files that it cannot read or use, and that is a fault
+/// of the file as any other.
+fn blame_file<T>(body: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Failure> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => {
+            result.map_err(|error| Failure::corrupt(format!("tokenizer.json: {error}")))
+        }
+        Err(payload) => {
+            Err(Failure::corrupt(format!("tokenizer.json: {}", panic_text(payload.as_ref()))))
         }
     }
 }
