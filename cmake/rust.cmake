@@ -1,7 +1,10 @@
 # The Rust part of src/text: one static library with a C ABI, built by cargo from its lock file.
 # Its target folder is build/rust, shared by all presets: sanitizer builds reuse the same archive.
 set(ASHLAR_RUST_DIR ${CMAKE_SOURCE_DIR}/src/text/rust)
+# A fuzz build (fuzz.cmake) instruments the archive, and so has a folder and a cargo environment of its own.
 set(ASHLAR_RUST_TARGET_DIR ${CMAKE_SOURCE_DIR}/build/rust CACHE PATH "Folder that cargo builds into")
+set(ASHLAR_RUST_ENVIRONMENT "" CACHE STRING "NAME=VALUE list that cargo is run with")
+set(ASHLAR_RUST_TRIPLE "" CACHE STRING "Target that cargo builds for; empty: the host, as it is")
 add_library(ashlar_rust INTERFACE)
 
 if(EXISTS ${ASHLAR_RUST_DIR}/Cargo.lock)
@@ -15,7 +18,11 @@ if(EXISTS ${ASHLAR_RUST_DIR}/Cargo.lock)
   if(EXISTS ${rustc})
     set(rustc_setting RUSTC=${rustc})
   endif()
-  set(archive ${ASHLAR_RUST_TARGET_DIR}/release/libashlar_text.a)
+  set(archive ${ASHLAR_RUST_TARGET_DIR}/${ASHLAR_RUST_TRIPLE}/release/libashlar_text.a)
+  set(triple "")
+  if(ASHLAR_RUST_TRIPLE)
+    set(triple --target ${ASHLAR_RUST_TRIPLE})
+  endif()
   set(stamp ${CMAKE_BINARY_DIR}/rust.stamp)
   file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS ${ASHLAR_RUST_DIR}/src/*.rs)
   # The stamp is the output that ninja compares: cargo leaves the archive's time alone when nothing
@@ -24,7 +31,7 @@ if(EXISTS ${ASHLAR_RUST_DIR}/Cargo.lock)
     OUTPUT ${stamp}
     BYPRODUCTS ${archive}
     COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${ASHLAR_RUST_TARGET_DIR} ${rustc_setting}
-            ${ASHLAR_CARGO} build --release --locked
+            ${ASHLAR_RUST_ENVIRONMENT} ${ASHLAR_CARGO} build --release --locked ${triple}
             --manifest-path ${ASHLAR_RUST_DIR}/Cargo.toml
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     DEPENDS ${rust_sources} ${ASHLAR_RUST_DIR}/Cargo.toml ${ASHLAR_RUST_DIR}/Cargo.lock

@@ -67,5 +67,6 @@ function(ashlar_add_tests)
       add_dependencies(${group}_test ashlar)  # some of them run the program
     endif()
   endforeach()
+  ashlar_add_fuzz_replay()
   ashlar_add_walkthrough()
 endfunction()

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly SELF=tools/check.sh
 source ./do
 
-readonly PARTS='format layers sizes scripts docs asan tsan'
+readonly PARTS='format layers sizes scripts docs asan tsan fuzz'
 
 check_format() { clang_format --dry-run -Werror; }
 check_layers() { python3 -I -S tools/check_layers.py .; }
@@ -16,6 +16,12 @@ check_docs() { command_docs --check; }
 check_asan() { sanitized asan; }
 # Only where threads meet: the pool, the kernels that cut work for it, and what runs them.
 check_tsan() { sanitized tsan device kernels nn models engine; }
+# A minute over all targets (docs/fuzzing.md); a longer run is fuzz/run.py with --seconds.
+check_fuzz() {
+  setup fuzz
+  build fuzz fuzzers
+  python3 -I -S fuzz/run.py --build build/fuzz --seconds 60
+}
 
 # sanitized PRESET [LAYER...]: builds and runs all test programs, or those of the layers named. A fault
 # in any thread ends the program; leaks count as faults.

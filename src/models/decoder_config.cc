@@ -217,17 +217,4 @@ int64_t usable_context(const DecoderConfig& config, const ModelOptions& options)
                                     : config.context_length;
 }
 
-ModelInfo describe_model(const char* family, const DecoderConfig& config,
-                         const ModelOptions& options, const ModelBuilder& builder) {
-  return {.family = family,
-          .layers = config.layers,
-          .hidden = config.hidden,
-          .vocabulary = config.vocabulary,
-          .decodable = options.decodable > 0 ? std::min(options.decodable, config.vocabulary)
-                                             : config.vocabulary,
-          .context_length = usable_context(config, options),
-          .weight_bytes = builder.weight_bytes(),
-          .weight_formats = builder.weight_formats()};
-}
-
 }  // namespace ashlar
