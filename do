@@ -26,6 +26,7 @@ usage: ./do COMMAND [ARGUMENT...]
   build [PRESET] [TARGET...]  set up and build; the program is build/PRESET/ashlar
   setup                    install what is missing, looking anew
   check [PART...]          all that a change must pass; parts: format layers sizes scripts docs asan tsan
+                           fuzz
   format                   format the C++ sources in place
   docs                     write the generated parts of README.md and docs/
   verify                   compare the fetched models with the stored reference results
