@@ -1,4 +1,5 @@
 // `ashlar serve` as a process: what it prints, ports, signals, a kill and a restart.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
