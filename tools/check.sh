@@ -15,7 +15,7 @@ check_scripts() { python3 -m unittest discover --start-directory tools/tests --p
 check_docs() { command_docs --check; }
 check_asan() { sanitized asan; }
 # Only where threads meet: the pool, the kernels that cut work for it, and what runs them.
-check_tsan() { sanitized tsan device kernels nn models engine; }
+check_tsan() { sanitized tsan device kernels nn models engine serve; }
 # A minute over all targets (docs/fuzzing.md); a longer run is fuzz/run.py with --seconds.
 check_fuzz() {
   setup fuzz
