@@ -62,6 +62,14 @@ Status Tokenizer::State::raw_encode(std::string_view text, EncodeOptions options
                                                  options.parse_special, found.out(), error.out()),
                          error));
   ids = found.array<int32_t>();
+  // A post-processor states ids of its own, which need not be those of the vocabulary. At load this
+  // runs on an empty text, so such a file is refused there.
+  for (const int32_t id : ids) {
+    if (id >= 0 && static_cast<size_t>(id) < flags.size()) continue;
+    return fail(ErrorCode::kCorrupt,
+                "tokenizer.json adds the token {}, but its vocabulary has {} tokens", id,
+                flags.size());
+  }
   return {};
 }
 
