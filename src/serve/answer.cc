@@ -18,7 +18,10 @@ namespace ashlar {
 namespace {
 
 constexpr size_t kShortBodyBytes = 64 << 10;
-constexpr size_t kMaxEventBytes = 4 << 20;  // between the engine and a loop that does not keep up
+// Events that may wait for a whole answer, whose loop takes them at once.
+constexpr size_t kMaxEventBytes = 16 << 20;
+// Those of a stream wait while the client is behind; in memory an event is smaller than in JSON.
+constexpr size_t kEventsPerBacklog = 4;
 
 struct ChoiceEvent {
   int64_t prompt = 0;
@@ -82,6 +85,7 @@ class Answering {
   asio::awaitable<void> take_events();
   void take(const ChoiceEvent& item, std::string& out);
   void stream_event(int64_t choice, const RequestEvent& event, std::string& out);
+  size_t backlog_limit() const { return static_cast<size_t>(context_.options.max_backlog_bytes); }
   void finish();
   void fail(const ApiError& error);
   void cancel_all();
@@ -118,7 +122,8 @@ asio::awaitable<void> Answering::run() {
   prompts_ = std::move(prepared->prompts);
   echoes_ = std::move(prepared->echoes);
   events_ = std::make_shared<EventBox>(
-      connection_.io(), [c = &connection_] { c->notify(); }, kMaxEventBytes);
+      connection_.io(), [c = &connection_] { c->notify(); },
+      request_.stream ? backlog_limit() * kEventsPerBacklog : kMaxEventBytes);
   const OpenBox<EventBox> open{events_};
   if (const std::optional<ApiError> refusal = submit()) {
     connection_.respond(*refusal);
@@ -213,20 +218,26 @@ std::optional<ApiError> Answering::submit() {
   return std::nullopt;
 }
 
+// A client that is behind gets no new chunks; its events wait in the mailbox. When that is full, or
+// a write makes no progress in time, it is given up.
 asio::awaitable<void> Answering::take_events() {
-  const auto limit = static_cast<size_t>(context_.options.max_backlog_bytes);
   while (open_ > 0 && !connection_.gone() && !failure_) {
-    std::string out;
-    for (const ChoiceEvent& item : events_->take()) take(item, out);
-    if (request_.stream) connection_.send(out);
     if (events_->overflowed()) {
-      failure_ =
-          api_fail(500, "internal_error", "the server could not keep up with its engine").value();
-    } else if (request_.stream && connection_.backlog_bytes() > limit) {
-      connection_.give_up("left max_backlog_bytes of a stream unread");
-    } else if (open_ > 0 && !failure_) {
-      co_await connection_.wait(Connection::Clock::time_point::max());
+      if (request_.stream) {
+        connection_.give_up("left max_backlog_bytes of a stream unread");
+      } else {
+        failure_ =
+            api_fail(500, "internal_error", "the server could not keep up with its engine").value();
+      }
+      co_return;
     }
+    if (!request_.stream || connection_.backlog_bytes() <= backlog_limit()) {
+      std::string out;
+      for (const ChoiceEvent& item : events_->take()) take(item, out);
+      if (request_.stream) connection_.send(out);
+      if (open_ == 0 || failure_) co_return;
+    }
+    co_await connection_.wait(Connection::Clock::time_point::max());
   }
 }
 

@@ -25,7 +25,7 @@ struct HttpResponse {
 
 class HttpClient {
  public:
-  explicit HttpClient(int64_t port, double timeout_seconds = 60);
+  explicit HttpClient(int64_t port, double timeout_seconds = 120);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;

@@ -57,7 +57,7 @@ TestServer::~TestServer() {
 }
 
 bool TestServer::settles() {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (std::chrono::steady_clock::now() < end) {
     const EngineStats stats = engine_->stats();
     if (stats.running + stats.waiting == 0 && stats.pages_free == stats.pages_total &&
