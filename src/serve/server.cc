@@ -140,7 +140,8 @@ void Server::State::adopt(tcp::socket socket, Loop& loop) {
 void Server::State::tick(Loop& loop) {
   loop.tick.expires_after(kTick);
   loop.tick.async_wait([this, &loop](SocketError error) {
-    if (error) return;
+    // A tick that was due when stop() cancelled the timer comes without an error.
+    if (error || context.stopping) return;
     const Clock::time_point now = Clock::now();
     const std::vector<Connection*> all(loop.connections.begin(), loop.connections.end());
     for (Connection* connection : all) connection->check_deadline(now);
