@@ -1,7 +1,8 @@
 // The pool's threads spin briefly before they sleep: a decode step is some hundred loops of 10 to
 // 100 microseconds, and a futex wake costs as much as a short loop. Spinning is bounded (about 20
-// microseconds), so an idle engine uses no CPU. Threads are not pinned to cores: on two cores it made
-// no difference (2.6 ms a token either way), and a pinned thread waits where its core is taken.
+// microseconds), so an idle engine uses no CPU. Threads are not pinned to cores: on two cores it
+// made no difference (2.6 ms a token either way), and a pinned thread waits where its core is
+// taken.
 #include "device/thread_pool.h"
 
 #include <atomic>
