@@ -36,7 +36,8 @@ TEST(Storm, EverySurvivorAnswersAsAlone) {
     options.crowd.kv_positions = 352;
     const StormReport report = storm(**model, *device, {&*tokenizer, {2}}, options);
     EXPECT_EQ(report.problem, "") << name;
-    EXPECT_GT(report.survivors, 40) << name;
+    // Of 64, a third of which are cancelled, and some of them too late.
+    EXPECT_GT(report.survivors, 32) << name;
     EXPECT_GT(report.cancelled, 3) << name;
     preemptions += report.stats.preemptions;
   }
