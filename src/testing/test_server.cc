@@ -1,6 +1,7 @@
 // Puts the parts together as apps/ashlar/serve.cc does.
 #include "testing/test_server.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -26,8 +27,12 @@ TestServerOptions::TestServerOptions() {
 }
 
 void TestServer::PacedModel::forward(Step& step, TensorView logits) {
-  if (const int64_t time = step_time; time > 0) {
-    std::this_thread::sleep_for(std::chrono::microseconds(time));
+  using std::chrono::microseconds;
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    const auto left = microseconds(step_time) - (std::chrono::steady_clock::now() - start);
+    if (left.count() <= 0) break;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, microseconds(2000)));
   }
   ToyModel::forward(step, logits);
 }
@@ -52,6 +57,7 @@ TestServer::TestServer(TestServerOptions options)
 }
 
 TestServer::~TestServer() {
+  model_.step_time = 0;
   server_->stop();
   engine_->stop();
 }
