@@ -1,7 +1,6 @@
 // Puts the parts together as apps/ashlar/serve.cc does.
 #include "testing/test_server.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -27,12 +26,8 @@ TestServerOptions::TestServerOptions() {
 }
 
 void TestServer::PacedModel::forward(Step& step, TensorView logits) {
-  using std::chrono::microseconds;
-  const auto start = std::chrono::steady_clock::now();
-  while (true) {
-    const auto left = microseconds(step_time) - (std::chrono::steady_clock::now() - start);
-    if (left.count() <= 0) break;
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, microseconds(2000)));
+  if (const int64_t time = step_time; time > 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(time));
   }
   ToyModel::forward(step, logits);
 }
@@ -57,7 +52,6 @@ TestServer::TestServer(TestServerOptions options)
 }
 
 TestServer::~TestServer() {
-  model_.step_time = 0;
   server_->stop();
   engine_->stop();
 }
