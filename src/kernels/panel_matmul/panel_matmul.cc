@@ -14,12 +14,15 @@ void panel_matmul_cpu(Stream& stream, const PanelMatmulArgs& args);
 
 namespace {
 
-bool begins_a_panel(std::span<const PanelMatrix> parts, int64_t row) {
-  for (const PanelMatrix& part : parts) {
-    if (row < part.rows) return row % kPanelRows == 0;
-    row -= part.rows;
+// Whether panel i of the gates and panel i of the ups hold the same outputs for every i, which is
+// how the CPU cell pairs them.
+bool halves_alike(std::span<const PanelMatrix> parts) {
+  if (parts.size() == 1) return parts.front().rows % (2 * kPanelRows) == 0;
+  const size_t half = parts.size() / 2;
+  for (size_t i = 0; i < half; ++i) {
+    if (parts[i].rows != parts[half + i].rows) return false;
   }
-  return true;
+  return parts.size() % 2 == 0;
 }
 
 void panel_matmul_contract(const PanelMatmulArgs& args, const ShapeCheck& check) {
@@ -29,8 +32,7 @@ void panel_matmul_contract(const PanelMatmulArgs& args, const ShapeCheck& check)
   check.require(args.x.shape().rank() == 2, "x of rank 2");
   check.dtype(args.x, DType::kF32, "x");
   check.dtype(args.y, DType::kF32, "y");
-  check.require(!gated || (outputs % 2 == 0 && begins_a_panel(args.weight, outputs / 2)),
-                "gates and ups that both begin at a panel");
+  check.require(!gated || halves_alike(args.weight), "gates and ups cut into panels alike");
   check.shape(args.y, {args.x.dim(0), gated ? outputs / 2 : outputs}, "y");
   for (const PanelMatrix& part : args.weight) {
     check.require(part.inputs == args.x.dim(1), "rows of the weight as long as x");

@@ -29,8 +29,9 @@ namespace ashlar {
 
 struct PanelMatmulArgs {
   TensorView x;  // [M K] f32, rows may be strided
-  // N rows of K, part after part. With a gated epilogue first the N/2 gates, then the N/2 ups; both
-  // must begin at a panel, so they are parts of their own or N/2 is a multiple of 16.
+  // N rows of K, part after part. With a gated epilogue first the N/2 gates, then the N/2 ups, in
+  // parts of the same sizes, or all in one part with N/2 a multiple of 16: panel i of one belongs
+  // to panel i of the other.
   std::span<const PanelMatrix> weight;
   TensorView y;  // [M N] f32, or [M N/2] when gated; rows may be strided; apart from x
   Epilogue epilogue;

@@ -5,9 +5,8 @@
 // of 32 or 16 consecutive k; nothing is rounded when a format is re-laid, so a panel holds the
 // format's truth. A cell is 32 k of a panel. In memory a panel is:
 //
-//   codes   [K/32 cells]: for 4 bits 256 bytes of nibbles; each further bit up to 6 adds a plane of
-//   64 bytes;
-//           8 bits are 512 bytes
+//   codes   [K/32 cells]: for 4 bits 256 bytes of nibbles; each further bit, up to 6, adds a plane
+//           of 64 bytes; 8 bits are 512 bytes
 //   scales  [K/32 cells] of the sizes below, then, where scales are nested, [K/256] common factors
 //
 // Inside a cell a code vector v (0..7) is 64 bytes: byte 4 o + i is row o (0..15), k = 4 v + i,
