@@ -13,6 +13,7 @@
 #include "checkpoint/json_text.h"
 #include "console.h"
 #include "flags.h"
+#include "generation_defaults.h"
 #include "text/utf8.h"
 #include "trace/op_table.h"
 #include "verbs.h"
@@ -191,23 +192,6 @@ Status chat(ModelSession& session, RunCommand& command) {
   return {};
 }
 
-// The first parse finds MODEL; its generation_config.json then becomes defaults under the flags of
-// the second.
-Result<OpenedModel> open_with_defaults(RunCommand& command, const Words& words) {
-  ASHLAR_ASSIGN(OpenedModel opened, open_model(command.model, read_environment()));
-  const nlohmann::json* generation = opened.checkpoint->generation_config();
-  if (generation == nullptr) return opened;
-  command.options = RunOptions();
-  ASHLAR_ASSIGN(const auto unused, apply_generation_config(*generation, command.options.sampling));
-  command.sampling_source = "generation_config.json and flags";
-  for (const std::string& key : unused) {
-    print_err("ashlar: generation_config.json: '{}' has no effect here\n", key);
-  }
-  CommandLine again = command_line(command);
-  ASHLAR_TRY(parse_command_line(again, words));
-  return opened;
-}
-
 // What would otherwise be accepted and have no effect.
 Status check_combinations(const RunCommand& command, const OpenedModel& opened, bool chats) {
   const RunOptions& options = command.options;
@@ -250,7 +234,7 @@ Status read_prompt(RunCommand& command) {
 }
 
 Result<int> run(RunCommand& command, const Words& words) {
-  ASHLAR_ASSIGN(OpenedModel opened, open_with_defaults(command, words));
+  ASHLAR_ASSIGN(OpenedModel opened, open_with_defaults(command, words, command_line));
   const bool chats = !command.has_prompt && isatty(STDIN_FILENO) != 0;
   ASHLAR_TRY(check_combinations(command, opened, chats));
   ASHLAR_ASSIGN(ModelSession session, start_session(std::move(opened), command.options));

@@ -15,6 +15,7 @@
 #include "device/cores.h"
 #include "engine/engine_thread.h"
 #include "flags.h"
+#include "generation_defaults.h"
 #include "model_session.h"
 #include "serve/log.h"
 #include "serve_options.h"
@@ -39,23 +40,6 @@ CommandLine command_line(ServeCommand& command) {
       "Answers clients of the OpenAI API over HTTP.",
       {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true}},
       command.options.fields()};
-}
-
-// The first parse finds MODEL; its generation_config.json then becomes defaults under the flags of
-// the second.
-Result<OpenedModel> open_with_defaults(ServeCommand& command, const Words& words) {
-  ASHLAR_ASSIGN(OpenedModel opened, open_model(command.model, read_environment()));
-  const nlohmann::json* generation = opened.checkpoint->generation_config();
-  if (generation == nullptr) return opened;
-  command.options = ServeOptions();
-  ASHLAR_ASSIGN(const auto unused, apply_generation_config(*generation, command.options.sampling));
-  command.sampling_source = "generation_config.json and flags";
-  for (const std::string& key : unused) {
-    print_err("ashlar: generation_config.json: '{}' has no effect here\n", key);
-  }
-  CommandLine again = command_line(command);
-  ASHLAR_TRY(parse_command_line(again, words));
-  return opened;
 }
 
 // What --model-name says, else the file's name without its suffix or the folder's; MODEL as it was
@@ -120,7 +104,7 @@ void stop_gracefully(Server& server, EngineThread& engine, const ServerOptions& 
 }
 
 Status serve(ServeCommand& command, const Words& words) {
-  ASHLAR_ASSIGN(OpenedModel opened, open_with_defaults(command, words));
+  ASHLAR_ASSIGN(OpenedModel opened, open_with_defaults(command, words, command_line));
   ServeOptions& options = command.options;
   if (options.server.loops == 0) options.server.loops = usable_cores();
   RunOptions run;
