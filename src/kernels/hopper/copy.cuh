@@ -1,0 +1,57 @@
+// Copies into shared memory by the copy engine: runs of bytes, and boxes of a tensor that a tensor
+// map describes. Both complete on a barrier that expects their bytes.
+//
+// Addresses and sizes are multiples of 16 bytes; a box lands at a multiple of 1,024 bytes when its
+// map swizzles by 128. Source: PTX ISA 8.x, "cp.async.bulk".
+#ifndef ASHLAR_KERNELS_HOPPER_COPY_CUH_
+#define ASHLAR_KERNELS_HOPPER_COPY_CUH_
+
+#include <cuda.h>
+
+#include "kernels/hopper/barrier.cuh"
+
+namespace ashlar::hopper {
+
+// Weights stream through L2 once: they should leave it before activations do.
+constexpr uint64_t kEvictFirst = 0x12F0000000000000;
+constexpr uint64_t kEvictLast = 0x14F0000000000000;
+
+__device__ __forceinline__ void copy_bytes(void* to, const void* from, uint32_t bytes,
+                                           Barrier* barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
+      : "memory");
+}
+
+// The box at column x and row y of a matrix.
+__device__ __forceinline__ void copy_box(void* to, const CUtensorMap* map, int32_t x, int32_t y,
+                                         Barrier* barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "l"(policy)
+      : "memory");
+}
+
+// The same, into the same place of every CTA whose bit is set in `ctas`; each CTA's own barrier
+// gets the bytes.
+__device__ __forceinline__ void copy_box_multicast(void* to, const CUtensorMap* map, int32_t x,
+                                                   int32_t y, Barrier* barrier, uint16_t ctas,
+                                                   uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(
+          shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(ctas), "l"(policy)
+      : "memory");
+}
+
+__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+}  // namespace ashlar::hopper
+
+#endif  // ASHLAR_KERNELS_HOPPER_COPY_CUH_

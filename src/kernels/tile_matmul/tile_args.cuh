@@ -1,0 +1,71 @@
+// What both kernels of tile_matmul are told, and what becomes of a sum: the one definition of the
+// epilogue on the device. Each operation rounds once, in the order written here.
+#ifndef ASHLAR_KERNELS_TILE_MATMUL_TILE_ARGS_CUH_
+#define ASHLAR_KERNELS_TILE_MATMUL_TILE_ARGS_CUH_
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "kernels/math/device_math.cuh"
+#include "kernels/tile_matmul/tile_layout.h"
+
+namespace ashlar::tile_matmul_cuda {
+
+enum class Finish : int32_t { kStoreBf16, kStoreF32, kAddF32, kGatedSilu, kGatedGeluTanh };
+
+constexpr bool is_gated(Finish finish) { return finish >= Finish::kGatedSilu; }
+
+struct TileArgs {
+  const std::byte* weight;  // in the layout of tile_layout.h
+  void* y;                  // [rows columns], of the type that `finish` names
+  const float* bias;        // by output, gates before ups; or null
+  int64_t y_stride;         // elements between rows
+  int32_t rows;             // M
+  int32_t columns;          // of y
+  int32_t computed;         // columns from here on are -inf; for kStoreF32, else all
+  int32_t tiles;
+  int32_t blocks;
+  int32_t segments;
+  Finish finish;
+
+  __device__ const std::byte* block(int64_t tile, int64_t index) const {
+    return weight + (tile * blocks + index) * 8192;
+  }
+};
+
+constexpr float kMasked = -__builtin_huge_valf();
+
+__device__ __forceinline__ float with_bias(const TileArgs& args, float sum, int64_t output) {
+  return args.bias == nullptr ? sum : __fadd_rn(sum, args.bias[output]);
+}
+
+// Column n < columns of row m. Not for gates.
+template <Finish finish>
+__device__ __forceinline__ void finish_plain(const TileArgs& args, int64_t m, int64_t n,
+                                             float sum) {
+  const int64_t at = m * args.y_stride + n;
+  if constexpr (finish == Finish::kStoreF32) {
+    static_cast<float*>(args.y)[at] = n < args.computed ? with_bias(args, sum, n) : kMasked;
+  } else if constexpr (finish == Finish::kAddF32) {
+    float* y = static_cast<float*>(args.y) + at;
+    *y = __fadd_rn(*y, with_bias(args, sum, n));
+  } else {
+    static_cast<__nv_bfloat16*>(args.y)[at] = __float2bfloat16_rn(with_bias(args, sum, n));
+  }
+}
+
+// Column f < columns of row m.
+template <Finish finish>
+__device__ __forceinline__ void finish_gated(const TileArgs& args, int64_t m, int64_t f, float gate,
+                                             float up) {
+  gate = with_bias(args, gate, f);
+  up = with_bias(args, up, args.columns + f);
+  const float act = finish == Finish::kGatedSilu ? device_silu(gate) : device_gelu_tanh(gate);
+  static_cast<__nv_bfloat16*>(args.y)[m * args.y_stride + f] =
+      __float2bfloat16_rn(__fmul_rn(act, up));
+}
+
+}  // namespace ashlar::tile_matmul_cuda
+
+#endif  // ASHLAR_KERNELS_TILE_MATMUL_TILE_ARGS_CUH_

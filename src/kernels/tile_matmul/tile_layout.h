@@ -1,0 +1,81 @@
+// The load-time layout of a weight for the tensor cores, and the segments in which sums are made.
+//
+// A matrix W [N K] is cut into tiles of 64 outputs; a tile is a run of blocks of 64 inputs, in
+// ascending order; a block of bf16 is 8 KB: 64 rows of 128 bytes, the 16-byte chunk c of row r at
+// chunk c ^ (r % 8). That is what a matrix instruction reads from shared memory, so a kernel copies
+// runs of bytes and does nothing else with them. Tiles and blocks come in pairs: N and K are filled
+// up to multiples of 128, with zeros.
+//
+// With gates, a tile holds 32 gates and their 32 ups, in turns of eight rows: 8 gates, their 8 ups,
+// ... so that both meet in one thread whatever the kernel.
+//
+// A segment is a run of pairs of blocks, made by one chain of instructions from zero; an output is
+// the sum of its segments in ascending order (docs/numerics.md). Their number depends on the shape
+// of the weight alone, never on the rows of a step: it is the least that fills the GPU's
+// multiprocessors.
+#ifndef ASHLAR_KERNELS_TILE_MATMUL_TILE_LAYOUT_H_
+#define ASHLAR_KERNELS_TILE_MATMUL_TILE_LAYOUT_H_
+
+#include <cstdint>
+
+#include "base/align.h"
+
+namespace ashlar {
+
+constexpr int64_t kTileOutputs = 64;
+constexpr int64_t kBlockInputs = 64;
+constexpr int64_t kGateRun = 8;  // rows of gates before the rows of their ups
+constexpr int kMaxSegments = 8;  // CTAs of a cluster
+
+struct TileShape {
+  int64_t outputs = 0;  // N as computed; gates and ups together
+  int64_t inputs = 0;   // K
+  bool gated = false;
+
+  constexpr int64_t tiles() const { return round_up(outputs, 2 * kTileOutputs) / kTileOutputs; }
+  constexpr int64_t blocks() const { return round_up(inputs, 2 * kBlockInputs) / kBlockInputs; }
+  constexpr int64_t bf16_bytes() const { return tiles() * blocks() * 8192; }
+
+  // Where output n lies: tile and row within it. Of a gated weight, n < N/2 is a gate.
+  constexpr int64_t row_of(int64_t n) const {
+    if (!gated) return n;
+    const int64_t half = outputs / 2;
+    const int64_t f = n < half ? n : n - half;
+    return f / kGateRun * (2 * kGateRun) + f % kGateRun + (n < half ? 0 : kGateRun);
+  }
+};
+
+// First block of segment `index` of `segments`: lengths differ by one pair at most, the longer ones
+// first.
+constexpr int64_t segment_begin(int64_t blocks, int64_t segments, int64_t index) {
+  const int64_t least = blocks / 2 / segments;
+  const int64_t longer = blocks / 2 % segments;
+  return 2 * (index * least + (index < longer ? index : longer));
+}
+
+// Processors of the GPU that the table of segments is made for (H100 and H200 SXM). A constant, not
+// a question to the device: the number of segments decides bits.
+constexpr int64_t kSegmentProcessors = 132;
+
+// The least number of segments whose work, one tile's segment a CTA, leaves at most a tenth of the
+// processors idle in its last round; else the one that leaves fewest idle. A segment has at least
+// four blocks.
+constexpr int64_t segment_count(const TileShape& shape) {
+  int64_t best = 1;
+  int64_t best_rounds = 0;  // work of the best, in rounds of all processors, scaled by `best`
+  for (int64_t segments = 1; segments <= kMaxSegments; ++segments) {
+    if (segments > 1 && shape.blocks() / segments < 4) break;
+    const int64_t units = shape.tiles() * segments;
+    const int64_t rounds = (units + kSegmentProcessors - 1) / kSegmentProcessors;
+    if (units * 10 >= rounds * kSegmentProcessors * 9) return segments;
+    if (best_rounds == 0 || rounds * best < best_rounds * segments) {
+      best = segments;
+      best_rounds = rounds;
+    }
+  }
+  return best;
+}
+
+}  // namespace ashlar
+
+#endif  // ASHLAR_KERNELS_TILE_MATMUL_TILE_LAYOUT_H_

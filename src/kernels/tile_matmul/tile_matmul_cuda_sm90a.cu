@@ -1,0 +1,191 @@
+// tile_matmul, tile_pack and tile_clear on Hopper: which kernel runs, and with what grid.
+//
+// MEASURED
+#include <algorithm>
+#include <cstddef>
+
+#include "device/launch_cuda.h"
+#include "kernels/hopper/tensor_map_cuda.h"
+#include "kernels/tile_matmul/few_rows.cuh"
+#include "kernels/tile_matmul/many_rows.cuh"
+#include "kernels/tile_matmul/tile_cells.h"
+#include "kernels/tile_matmul/tile_choice.h"
+
+namespace ashlar {
+
+namespace {
+
+using namespace tile_matmul_cuda;
+
+Finish finish_of(const TileMatmulArgs& args) {
+  switch (args.epilogue.gated) {
+    case GatedActivation::kSilu:
+      return Finish::kGatedSilu;
+    case GatedActivation::kGeluTanh:
+      return Finish::kGatedGeluTanh;
+    case GatedActivation::kNone:
+      break;
+  }
+  if (args.epilogue.add_to_output) return Finish::kAddF32;
+  return args.y.dtype() == DType::kF32 ? Finish::kStoreF32 : Finish::kStoreBf16;
+}
+
+TileArgs tile_args(const TileMatmulArgs& args) {
+  const TileShape& shape = args.weight.shape;
+  const Epilogue& epilogue = args.epilogue;
+  TileArgs out = {};
+  out.weight = static_cast<const std::byte*>(args.weight.data.data());
+  out.y = args.y.data();
+  out.bias = epilogue.bias.empty() ? nullptr : epilogue.bias.as<float>();
+  out.y_stride = args.y.row_stride();
+  out.rows = static_cast<int32_t>(args.x.dim(0));
+  out.columns = static_cast<int32_t>(args.y.dim(1));
+  out.computed = epilogue.decodable > 0 ? static_cast<int32_t>(epilogue.decodable) : out.columns;
+  out.tiles = static_cast<int32_t>(shape.tiles());
+  out.blocks = static_cast<int32_t>(shape.blocks());
+  out.segments = static_cast<int32_t>(segment_count(shape));
+  out.finish = finish_of(args);
+  return out;
+}
+
+template <class Kernel>
+void start(Stream& stream, Kernel kernel, int clusters, int cluster, int threads, int shared_bytes,
+           const TileArgs& args, const TensorView& x, int box_rows) {
+  const CUtensorMap map = hopper::box_map(stream, "tile_matmul", x, box_rows);
+  launch(stream, "tile_matmul", kernel,
+         {.grid = dim3(static_cast<unsigned>(clusters * cluster)),
+          .block = dim3(static_cast<unsigned>(threads)),
+          .shared_bytes = static_cast<size_t>(shared_bytes),
+          .cluster = cluster},
+         args, map);
+}
+
+template <int groups, int n, int blocks, int stages>
+void few_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
+  using Kernel = FewRowsShape<groups, n, blocks, stages>;
+  static_assert(offsetof(FewRowsShared<Kernel>, sums_free) + sizeof(Barrier) <=
+                Kernel::kSharedBytes);
+  const int places = cuda_traits(stream).multiprocessors * (groups == 1 ? 2 : 1);
+  const int items = args.tiles / groups * ((args.rows + n - 1) / n);
+  const int clusters = std::clamp(places / args.segments, 1, items);
+  start(stream, few_rows_kernel<Kernel>, clusters, args.segments, Kernel::kThreads,
+        Kernel::kSharedBytes, args, x, n);
+}
+
+template <class Kernel>
+auto many_rows_of(Finish finish) {
+  switch (finish) {
+    case Finish::kStoreF32:
+      return many_rows_kernel<Kernel, Finish::kStoreF32>;
+    case Finish::kAddF32:
+      return many_rows_kernel<Kernel, Finish::kAddF32>;
+    case Finish::kGatedSilu:
+      return many_rows_kernel<Kernel, Finish::kGatedSilu>;
+    case Finish::kGatedGeluTanh:
+      return many_rows_kernel<Kernel, Finish::kGatedGeluTanh>;
+    case Finish::kStoreBf16:
+      break;
+  }
+  return many_rows_kernel<Kernel, Finish::kStoreBf16>;
+}
+
+template <int r, bool two_sets, int stages>
+void many_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
+  using Kernel = ManyRowsShape<r, two_sets, stages>;
+  static_assert(offsetof(ManyRowsShared<Kernel>, empty) + stages * sizeof(Barrier) <=
+                Kernel::kSharedBytes);
+  const int items = (args.tiles + 3) / 4 * ((args.rows + r - 1) / r);
+  const int clusters = std::min(items, cuda_traits(stream).multiprocessors / kClusterCtas);
+  start(stream, many_rows_of<Kernel>(args.finish), clusters, kClusterCtas, Kernel::kThreads,
+        Kernel::kSharedBytes, args, x, r / 2);
+}
+
+// Eight inputs of one row a thread: a chunk of 16 bytes of the layout.
+template <class T>
+__global__ void pack_kernel(const T* rows, int64_t row_stride, int64_t count, int64_t first,
+                            TileShape shape, uint4* weight) {
+  wait_for_predecessor();
+  const int64_t chunks = shape.inputs / 8;
+  const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
+  if (i >= count * chunks) return;
+  const T* from = rows + i / chunks * row_stride + i % chunks * 8;
+  __nv_bfloat16 values[8];
+  for (int k = 0; k < 8; ++k) {
+    if constexpr (sizeof(T) == 4) {
+      values[k] = __float2bfloat16_rn(from[k]);
+    } else {
+      values[k] = from[k];
+    }
+  }
+  const int64_t row = shape.row_of(first + i / chunks);
+  const int64_t chunk = i % chunks;
+  const int64_t block = row / kTileOutputs * shape.blocks() + chunk / 8;
+  weight[block * 512 + row % kTileOutputs * 8 + ((chunk % 8) ^ (row % 8))] =
+      *reinterpret_cast<const uint4*>(values);
+}
+
+__global__ void clear_kernel(uint4* weight, int64_t count) {
+  wait_for_predecessor();
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x; i < count;
+       i += step) {
+    weight[i] = uint4{};
+  }
+}
+
+constexpr int kPackThreads = 256;
+
+template <class T>
+void pack(Stream& stream, const TilePackArgs& args) {
+  const int64_t chunks = args.rows.dim(0) * args.weight.shape.inputs / 8;
+  launch(stream, "tile_pack", pack_kernel<T>,
+         {.grid = dim3(static_cast<unsigned>((chunks + kPackThreads - 1) / kPackThreads)),
+          .block = dim3(kPackThreads)},
+         static_cast<const T*>(args.rows.data()), args.rows.row_stride(), args.rows.dim(0),
+         args.first, args.weight.shape, static_cast<uint4*>(args.weight.data.data()));
+}
+
+}  // namespace
+
+void tile_matmul_cuda_cell(Stream& stream, const TileMatmulArgs& args) {
+  if (args.x.dim(0) == 0) return;
+  const TileArgs tile = tile_args(args);
+  switch (choose_tile_kernel(args.weight.shape, tile.rows)) {
+    case TileKernel::kFewRows8:
+      return few_rows<1, 8, 2, 6>(stream, tile, args.x);
+    case TileKernel::kFewRows16:
+      return few_rows<1, 16, 2, 5>(stream, tile, args.x);
+    case TileKernel::kFewRows32:
+      return few_rows<1, 32, 2, 4>(stream, tile, args.x);
+    case TileKernel::kFewRows64:
+      return few_rows<1, 64, 2, 3>(stream, tile, args.x);
+    case TileKernel::kFewRows96:
+      return few_rows<1, 96, 1, 4>(stream, tile, args.x);
+    case TileKernel::kFewRows128:
+      return few_rows<1, 128, 1, 3>(stream, tile, args.x);
+    case TileKernel::kPairedTiles128:
+      return few_rows<2, 128, 1, 5>(stream, tile, args.x);
+    case TileKernel::kManyRows192:
+      return many_rows<192, true, 5>(stream, tile, args.x);
+    case TileKernel::kManyRows256:
+      return many_rows<256, false, 4>(stream, tile, args.x);
+  }
+}
+
+void tile_pack_cuda_cell(Stream& stream, const TilePackArgs& args) {
+  if (args.rows.dtype() == DType::kF32) {
+    pack<float>(stream, args);
+  } else {
+    pack<__nv_bfloat16>(stream, args);
+  }
+}
+
+void tile_clear_cuda_cell(Stream& stream, const TileClearArgs& args) {
+  const int64_t count = args.weight.shape.bf16_bytes() / 16;
+  launch(stream, "tile_clear", clear_kernel,
+         {.grid = dim3(static_cast<unsigned>(std::clamp<int64_t>(count / 1024, 1, 4096))),
+          .block = dim3(256)},
+         static_cast<uint4*>(args.weight.data.data()), count);
+}
+
+}  // namespace ashlar
