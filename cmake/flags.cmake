@@ -11,15 +11,22 @@ endif()
 # One optimised configuration; -g1 keeps names and lines in back traces at a small cost in size.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 
-add_compile_options(-Wall -Wextra -Werror -ffp-contract=off -ffunction-sections -fdata-sections)
+# C++ alone: what nvcc gets is in cuda.cmake.
+function(ashlar_compile_options)
+  foreach(option ${ARGN})
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${option}>)
+  endforeach()
+endfunction()
+
+ashlar_compile_options(-Wall -Wextra -Werror -ffp-contract=off -ffunction-sections -fdata-sections)
 # The baseline is AVX2 (with the sets that Highway expects beside it); more is chosen at run time, by
 # Highway inside a file or by a file suffix (suffixes.cmake).
-add_compile_options(-march=x86-64-v3 -maes -mpclmul)
+ashlar_compile_options(-march=x86-64-v3 -maes -mpclmul)
 # Paths in messages and debug information start at the source folder. The last map that fits wins;
 # the relative one is what the compiler cache below turns source paths into, so that builds in
 # different folders of a tree share its entries.
-add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${CMAKE_BINARY_DIR}=.
-                    -ffile-prefix-map=../../=)
+ashlar_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${CMAKE_BINARY_DIR}=.
+                       -ffile-prefix-map=../../=)
 add_link_options(-Wl,--gc-sections -Wl,-z,now)
 
 if(ASHLAR_SANITIZE)

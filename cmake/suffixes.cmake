@@ -19,8 +19,19 @@ set(ashlar_suffix_vnni "${avx512};-mavx512vnni")
 set(ashlar_suffix_bf16 "${avx512};-mavx512bf16")
 set(ashlar_suffix_amx "${avx512};-mavx512vnni;-mavx512bf16;-mamx-tile;-mamx-int8;-mamx-bf16")
 
-# ashlar_apply_suffix_flags(<sources...>) gives name_cpu_<suffix>.cc the flags of its instruction set.
+# Device code: the kernels are for Hopper, whatever the name says beyond that.
+set(ashlar_arch_sm90a "-gencode;arch=compute_90a,code=sm_90a")
+
+# ashlar_apply_suffix_flags(<sources...>) gives name_cpu_<suffix>.cc the flags of its instruction set,
+# device code its architecture, and host code of the CUDA backend the toolkit's headers.
 function(ashlar_apply_suffix_flags)
+  foreach(source ${ARGN})
+    if(source MATCHES "_cuda(_sm90a)?(_test)?\\.cu$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${ashlar_arch_sm90a}")
+    elseif(source MATCHES "_cuda(_test)?\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${ashlar_cuda_includes}")
+    endif()
+  endforeach()
   foreach(suffix vnni bf16 amx)
     set(matching ${ARGN})
     list(FILTER matching INCLUDE REGEX "_cpu_${suffix}\\.cc$")

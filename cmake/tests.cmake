@@ -32,8 +32,9 @@ endfunction()
 # Cases of suites named RealModel... load the fetched checkpoints; under a sanitizer they would take
 # most of the time and show nothing that the tiny models do not.
 function(ashlar_add_test_program name folder)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*_test.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*_test.cc ${folder}/*_test.cu)
   ashlar_drop_suffixes(sources)
+  ashlar_apply_suffix_flags(${sources})
   if(NOT sources)
     return()
   endif()

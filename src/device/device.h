@@ -2,8 +2,8 @@
 // with the suffix _cpu or _cuda implement it. What runs is not known here: that is kernels/.
 //
 // The CPU device runs work at once on the calling thread and its pool, so its streams are always
-// idle when a call returns; callers still record and wait, because the same code drives a GPU.
-// Recorded graphs come with the first device that has them.
+// idle when a call returns; callers still record and wait, because the same code drives a GPU. On a
+// CUDA device a failure of any call is kept in its stream and reported by whoever waits next.
 #ifndef ASHLAR_DEVICE_DEVICE_H_
 #define ASHLAR_DEVICE_DEVICE_H_
 
@@ -21,6 +21,11 @@ namespace ashlar {
 enum class Backend : uint8_t { kCpu, kCuda };
 constexpr int kBackendCount = 2;
 std::string_view backend_name(Backend backend);
+
+// What operations hand each other, but for the residual stream and the logits, which are f32.
+constexpr DType activation_type(Backend backend) {
+  return backend == Backend::kCpu ? DType::kF32 : DType::kBF16;
+}
 
 class Device;
 class Stream;
@@ -64,6 +69,12 @@ class Stream {
   StreamObserver* observer_ = nullptr;
 };
 
+// Of the device alone; 0 where its memory is the machine's.
+struct DeviceMemory {
+  size_t total_bytes = 0;
+  size_t free_bytes = 0;  // now
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -71,9 +82,14 @@ class Device {
   virtual std::string name() const = 0;  // for people: "cpu: 2 threads, avx3"
   // At least 64-byte aligned, contents undefined. Fails with kResourceExhausted.
   virtual Result<Buffer> allocate(size_t bytes) = 0;
+  // Host memory that this device copies from and to without waiting (pinned, on CUDA). Fails as
+  // allocate() does.
+  virtual Result<Buffer> allocate_host(size_t bytes) { return allocate(bytes); }
+  virtual DeviceMemory memory() const { return {}; }
   virtual std::unique_ptr<Stream> new_stream() = 0;
   // Copies bytes between host memory and memory of this device, or within it, in stream order. No
-  // overlap.
+  // overlap. Host memory of allocate_host() is read or written later, when the stream gets there;
+  // any other is done with when the call returns.
   virtual void copy(Stream& stream, void* to, const void* from, size_t bytes) = 0;
   // The worker threads of a CPU device; nullptr elsewhere.
   virtual ThreadPool* thread_pool() { return nullptr; }
@@ -81,6 +97,11 @@ class Device {
 
 // threads = 0 takes one thread a core this process may use.
 std::unique_ptr<Device> new_cpu_device(int threads);
+
+// Refused by name, with what to do, where this build has no CUDA backend, the machine no driver of
+// its version, or the device is not one that the kernels are compiled for.
+Result<std::unique_ptr<Device>> new_cuda_device(int ordinal);
+bool has_cuda_backend();  // this build; says nothing about the machine
 
 }  // namespace ashlar
 
