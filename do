@@ -8,10 +8,11 @@ readonly CALLED_FROM=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 readonly ROOT=$PWD
 source tools/setup.sh
+source tools/setup_cuda.sh
 
 readonly MODELS_DIR=${XDG_CACHE_HOME:-$HOME/.cache}/ashlar/models
 readonly DEFAULT_MODEL=$MODELS_DIR/SmolLM2-135M-Instruct.Q4_1.gguf
-readonly PRESETS='cpu asan tsan'
+readonly PRESETS='cpu cuda asan tsan'
 
 usage() {
   cat <<'HELP'
@@ -22,11 +23,13 @@ usage: ./do COMMAND [ARGUMENT...]
   bench KIND [MODEL] [FLAG...]  measure speed (docs/bench.md); KIND: decode, prefill, op;
                            without MODEL the default model
   test [PRESET] [NAME...]  set up, build, fetch the test models, run every test
-                           (or the test programs named); PRESET: cpu (default), asan, tsan, cuda
-  build [PRESET] [TARGET...]  set up and build; the program is build/PRESET/ashlar
+                           (or the test programs named); PRESET: cpu (default), asan, tsan;
+                           cuda: the tests that need an NVIDIA GPU
+  build [PRESET] [TARGET...]  set up and build; the program is build/PRESET/ashlar; PRESET cuda
+                           needs no GPU and fetches the CUDA compiler where there is none
   setup                    install what is missing, looking anew
-  check [PART...]          all that a change must pass; parts: format layers sizes scripts docs asan tsan
-                           fuzz
+  check [PART...]          all that a change must pass; parts: format layers sizes scripts docs cuda
+                           asan tsan fuzz
   format                   format the C++ sources in place
   docs                     write the generated parts of README.md and docs/
   verify                   compare the fetched models with the stored reference results
@@ -54,16 +57,20 @@ build() {
 }
 
 configure_and_build() {
-  local preset=$1 cargo settings log built
+  local preset=$1 cargo settings log built nvcc=()
   shift
   cargo=$(<build/setup/cargo)
-  settings="$PWD $MODELS_DIR $cargo ${CXX:-}"
+  if [[ $preset == cuda ]]; then
+    setup_cuda
+    nvcc=("-DASHLAR_NVCC=$(<build/setup/nvcc)")
+  fi
+  settings="$PWD $MODELS_DIR $cargo ${CXX:-}${nvcc:+ ${nvcc[0]}}"
   log=build/$preset/configure.log
   if [[ ! -e build/$preset/build.ninja || $(cat "build/$preset/settings" 2>/dev/null) != "$settings" ]]; then
     say "Configuring build/$preset"
     # A half-made or moved cache would keep old answers.
     rm -f "build/$preset/CMakeCache.txt"
-    cmake --preset "$preset" -DASHLAR_CARGO="$cargo" -DASHLAR_MODELS_DIR="$MODELS_DIR" >"$log" 2>&1 || {
+    cmake --preset "$preset" -DASHLAR_CARGO="$cargo" -DASHLAR_MODELS_DIR="$MODELS_DIR" "${nvcc[@]}" >"$log" 2>&1 || {
       rm -f "build/$preset/build.ninja"
       grep -A6 'CMake Error' "$log" >&2 || tail -n 15 "$log" >&2
       fail "cmake could not configure the build." "All it said: $PWD/$log. \`./do setup\` looks again for what is missing."
@@ -144,12 +151,13 @@ run_tests() {
 
 command_test() {
   local preset=cpu
-  if [[ ${1:-} == cuda ]]; then
-    require_cuda_device
-  fi
   if [[ $# -gt 0 ]] && is_preset "$1"; then
     preset=$1
     shift
+  fi
+  if [[ $preset == cuda ]]; then
+    test_cuda "$@"
+    return
   fi
   setup test
   build "$preset"
@@ -157,12 +165,29 @@ command_test() {
   run_tests "$preset" "$@"
 }
 
-# Tests for a GPU must not pass by being skipped: without one the command itself fails.
-require_cuda_device() {
-  [[ -e /dev/nvidiactl ]] ||
+# Tests for a GPU must not pass by being skipped: without a device that they can use the command fails.
+test_cuda() {
+  local answer
+  [[ -e ${NVIDIA_DEVICE_FILE:-/dev/nvidiactl} ]] ||
     fail "no CUDA device: /dev/nvidiactl does not exist on this machine." \
       "\`./do test\` runs the CPU tests."
-  fail "this version has no CUDA backend yet, so there is nothing to test on the CUDA device."
+  setup test
+  build cuda ashlar cuda_tests
+  answer=$(build/cuda/tests/device_cuda_test --gtest_filter='CudaDevice.HasANameForPeopleAndMemory' 2>&1) || true
+  if [[ $answer == *'skipped: no CUDA device'* ]]; then
+    fail "the CUDA device cannot be used." \
+      "$(grep -m1 'skipped: no CUDA device' <<<"$answer" | sed 's/^.*skipped: no CUDA device: //')"
+  fi
+  run_cuda_tests "$@"
+}
+
+# run_cuda_tests [NAME...]: all programs <name>_cuda_test, or those named.
+run_cuda_tests() {
+  if [[ $# -eq 0 ]]; then
+    run_tests cuda '.*_cuda'
+  else
+    run_tests cuda "$@"
+  fi
 }
 
 command_verify() {

@@ -3,7 +3,8 @@
 # case: a program loads its models once, and a hundred process starts are saved.
 #
 # A layer's program links only what the layer may use, so a layer can be built and tested while a layer
-# above it does not compile. Helpers of src/testing come from an archive, of which the linker takes what
+# above it does not compile. Tests that need a GPU (name_cuda_test.cc, name_cuda_test.cu) are a program of
+# their own, <name>_cuda_test, so that they can be built, carried and run without the others. Helpers of src/testing come from an archive, of which the linker takes what
 # a test uses.
 
 if(NOT ASHLAR_MODELS_DIR)
@@ -35,9 +36,19 @@ function(ashlar_add_test_program name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*_test.cc ${folder}/*_test.cu)
   ashlar_drop_suffixes(sources)
   ashlar_apply_suffix_flags(${sources})
-  if(NOT sources)
-    return()
+  set(cuda_sources ${sources})
+  list(FILTER sources EXCLUDE REGEX "_cuda_test\\.(cc|cu)$")
+  list(FILTER cuda_sources INCLUDE REGEX "_cuda_test\\.(cc|cu)$")
+  if(sources)
+    ashlar_add_one_test_program(${name} "${sources}" ${ARGN})
   endif()
+  if(cuda_sources)
+    ashlar_add_one_test_program(${name}_cuda "${cuda_sources}" ${ARGN})
+    set_property(GLOBAL APPEND PROPERTY ashlar_cuda_tests ${name}_cuda_test)
+  endif()
+endfunction()
+
+function(ashlar_add_one_test_program name sources)
   set(program ${name}_test)
   add_executable(${program} ${sources})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -64,10 +75,16 @@ function(ashlar_add_tests)
   ashlar_add_test_program(apps ${CMAKE_SOURCE_DIR}/apps/ashlar apps ${ashlar_layers})
   foreach(group scenario golden end_to_end)
     ashlar_add_test_program(${group} ${CMAKE_SOURCE_DIR}/tests/${group} apps ${ashlar_layers})
-    if(TARGET ${group}_test AND TARGET ashlar)
-      add_dependencies(${group}_test ashlar)  # some of them run the program
-    endif()
+    foreach(program ${group}_test ${group}_cuda_test)
+      if(TARGET ${program} AND TARGET ashlar)
+        add_dependencies(${program} ashlar)  # some of them run the program
+      endif()
+    endforeach()
   endforeach()
   ashlar_add_fuzz_replay()
   ashlar_add_walkthrough()
+  get_property(cuda_tests GLOBAL PROPERTY ashlar_cuda_tests)
+  if(cuda_tests)
+    add_custom_target(cuda_tests DEPENDS ${cuda_tests})
+  endif()
 endfunction()

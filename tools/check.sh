@@ -6,13 +6,18 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly SELF=tools/check.sh
 source ./do
 
-readonly PARTS='format layers sizes scripts docs asan tsan fuzz'
+readonly PARTS='format layers sizes scripts docs cuda asan tsan fuzz'
 
 check_format() { clang_format --dry-run -Werror; }
 check_layers() { python3 -I -S tools/check_layers.py .; }
 check_sizes() { python3 -I -S tools/check_sizes.py .; }
 check_scripts() { python3 -m unittest discover --start-directory tools/tests --pattern '*_test.py'; }
 check_docs() { command_docs --check; }
+# Compiles the CUDA backend, which needs no GPU, and lists its tests: as skipped where there is none.
+check_cuda() {
+  build cuda ashlar cuda_tests
+  run_cuda_tests
+}
 check_asan() { sanitized asan; }
 # Only where threads meet: the pool, the kernels that cut work for it, and what runs them.
 check_tsan() { sanitized tsan device kernels nn models engine serve; }

@@ -7,11 +7,12 @@ Rules (docs/architecture.md gives the reasons):
   layers       an #include of another folder of src/ is allowed by that folder's line in src/LAYERS;
                a line names only folders above it, so a cycle cannot be written
   testing      testing/ is included only by tests and by itself
-  cuda         CUDA headers only in files with a CUDA suffix, NCCL headers only in _nccl files
+  cuda         CUDA headers only in files with a CUDA suffix and in .cuh files, which no other file
+               includes; NCCL headers only in _nccl files
   conditional  no preprocessor conditionals beyond include guards, __CUDA_ARCH__ in device headers, and
                Highway's foreach_target frame in _cpu.cc files
   getenv       the environment is read in apps/ashlar/environment.cc alone
-  guard        a header's include guard is ASHLAR_<PATH>_H_
+  guard        a header's include guard is ASHLAR_<PATH>_H_, or _CUH_
   opening      a file opens with a comment that says what it is
 
 Prints file:line: rule: message for each violation; exit code 1 if there is one.
@@ -22,7 +23,7 @@ import re
 import sys
 
 SOURCE_SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".inc")
-CUDA_FILE = re.compile(r"_cuda(_sm\d+a?)?(_test)?\.(cc|cu|cuh|h)$")
+CUDA_FILE = re.compile(r"_cuda(_sm\d+a?)?(_test)?\.(cc|cu|h)$|\.cuh$")
 NCCL_FILE = re.compile(r"_nccl(_test)?\.(cc|h)$")
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nvrtc|nvtx3|cute|cutlass|cub|thrust)([_./]|[A-Z]|Lt)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -69,13 +70,15 @@ class Checker:
         base = os.path.basename(path)
         if CUDA_HEADER.match(target) and not CUDA_FILE.search(base):
             self.violation(path, number, "cuda", f"<{target}> in a file without a CUDA suffix")
+        if target.endswith((".cuh", "_cuda.h")) and not CUDA_FILE.search(base):
+            self.violation(path, number, "cuda", f'"{target}" in a file without a CUDA suffix')
         if target.startswith("nccl") and not NCCL_FILE.search(base):
             self.violation(path, number, "cuda", f"<{target}> outside an _nccl file")
         folder = target.split("/")[0]
         if quote != '"' or "/" not in target or folder in EXTERNAL_FOLDERS:
             return
         layer = self.layer_of(path)
-        is_test = layer == "tests" or layer == "testing" or base.endswith("_test.cc")
+        is_test = layer == "tests" or layer == "testing" or base.endswith(("_test.cc", "_test.cu"))
         if folder == "testing":
             if not is_test:
                 self.violation(path, number, "testing", f'"{target}" is for tests only')
@@ -140,7 +143,6 @@ def as_source(path):
 
 def guard_name(path):
     trimmed = re.sub(r"^src/", "", re.sub(r"^apps/ashlar/", "apps/", as_source(path)))
-    trimmed = re.sub(r"\.(h|cuh)$", "_h", trimmed)
     return "ASHLAR_" + re.sub(r"[^A-Za-z0-9]", "_", trimmed).upper() + "_"
 
 

@@ -68,6 +68,23 @@ class CheckLayers(unittest.TestCase):
         self.write("src/tensor/copy_cuda.cc", "// C.\n#include <cuda_runtime.h>\n")
         self.assertEqual(self.check()[0], 0)
 
+    def test_cuda_header_in_a_device_header_passes(self):
+        self.write("src/tensor/math.cuh", "// M.\n#ifndef ASHLAR_TENSOR_MATH_CUH_\n"
+                   "#include <cuda_bf16.h>\n#endif\n")
+        self.write("src/tensor/copy_cuda_sm90a.cu", '// C.\n#include "tensor/math.cuh"\n')
+        self.assertEqual(self.check()[0], 0)
+
+    def test_device_header_outside_cuda_files(self):
+        self.assert_caught("src/tensor/gpu.cc", '// G.\n#include "tensor/math.cuh"\n', "cuda:")
+
+    def test_cuda_host_header_outside_cuda_files(self):
+        self.assert_caught("src/tensor/gpu.h", HEADER.format(
+            guard="ASHLAR_TENSOR_GPU_H_", body='#include "tensor/launch_cuda.h"'), "cuda:")
+
+    def test_a_test_of_device_code_may_use_helpers(self):
+        self.write("src/tensor/copy_cuda_test.cu", '// C.\n#include "testing/paths.h"\n')
+        self.assertEqual(self.check()[0], 0)
+
     def test_nccl_header_outside_nccl_files(self):
         self.assert_caught("src/tensor/all_cuda.cc", "// N.\n#include <nccl.h>\n", "_nccl")
 

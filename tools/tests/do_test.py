@@ -58,9 +58,9 @@ class Do(unittest.TestCase):
             file.write(f"#!{shutil.which('bash')}\n{script}\n")
         os.chmod(path, stat.S_IRWXU)
 
-    def do(self, *arguments, cwd=None):
+    def do(self, *arguments, cwd=None, **variables):
         environment = dict(os.environ, PATH=self.bin + ":" + os.environ["PATH"], HOME=self.root,
-                           XDG_CACHE_HOME=os.path.join(self.root, "cache"))
+                           XDG_CACHE_HOME=os.path.join(self.root, "cache"), **variables)
         run = subprocess.run([os.path.join(self.tree, "do"), *arguments], cwd=cwd or self.tree, text=True,
                              env=environment, capture_output=True, check=False)
         return run.returncode, run.stdout, run.stderr
@@ -115,6 +115,32 @@ class Do(unittest.TestCase):
         code, _, errors = self.do("test", "cuda")
         self.assertEqual(code, 1)
         self.assertIn("no CUDA device", errors)
+
+    def cuda_machine(self, device_test):
+        """A compiler, a device file, and a device test that prints this."""
+        self.stub("nvcc", "echo 'Cuda compilation tools, release 13.0, V13.0.88'")
+        self.stub("cmake", f'echo "$*" > {self.root}/cmake; mkdir -p build/cuda; touch build/cuda/build.ninja')
+        self.stub("ctest", f'echo "$*" > {self.root}/ctest')
+        self.stub(os.path.join(self.tree, "build", "cuda", "tests", "device_cuda_test"),
+                  f"echo '{device_test}'")
+        os.makedirs(os.path.join(self.tree, "build", "cuda", "tests", "results"))
+        self.device_file = os.path.join(self.bin, "cmake")  # any that exists
+
+    def test_cuda_tests_need_a_device_that_works(self):
+        self.cuda_machine("skipped: no CUDA device: the NVIDIA driver is too old: it knows CUDA 12.8")
+        code, _, errors = self.do("test", "cuda", NVIDIA_DEVICE_FILE=self.device_file)
+        self.assertEqual(code, 1)
+        self.assertIn("do: the CUDA device cannot be used.\n    the NVIDIA driver is too old", errors)
+        self.assertFalse(os.path.exists(os.path.join(self.root, "ctest")))
+
+    def test_cuda_tests_are_run_with_the_compiler_that_was_found(self):
+        self.cuda_machine("[       OK ]")
+        self.do("test", "cuda", NVIDIA_DEVICE_FILE=self.device_file)
+        with open(os.path.join(self.root, "cmake"), encoding="utf-8") as file:
+            self.assertIn(f"--preset cuda -DASHLAR_CARGO={self.bin}/cargo", text := file.read())
+        self.assertIn(f"-DASHLAR_NVCC={self.bin}/nvcc", text)
+        with open(os.path.join(self.root, "ctest"), encoding="utf-8") as file:
+            self.assertIn("--tests-regex ^(.*_cuda)$", file.read())
 
 
 if __name__ == "__main__":
