@@ -94,10 +94,10 @@ template <PanelScales kScales>
 
 // sum + what the products p of one half of a cell (or all of it) mean for one row.
 template <PanelScales kScales>
-[[gnu::always_inline]] inline __m512 add_block(__m512i p, const InputScale& row, int half,
+[[gnu::always_inline]] inline __m512 add_block(__m512 p, const InputScale& row, int half,
                                                const Affine& affine, __m512 sum) {
   const float total = kScales == PanelScales::kNested ? row.halves[half] : row.sum;
-  const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(p), _mm512_set1_ps(row.scale));
+  const __m512 scaled = _mm512_mul_ps(p, _mm512_set1_ps(row.scale));
   sum = _mm512_fmadd_ps(scaled, affine.scale, sum);
   return _mm512_fmadd_ps(_mm512_set1_ps(total), affine.offset, sum);
 }

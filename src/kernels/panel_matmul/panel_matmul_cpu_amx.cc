@@ -82,8 +82,8 @@ void multiply_tile(const PanelTile& tile, int64_t first, int64_t rows) {
       _tile_stored(1, low, 64);
       const Affine affine = affine_at<kScales>(tile, cell, half, zero);
       for (int64_t r = 0; r < rows; ++r) {
-        const __m512i p = _mm512_add_epi32(_mm512_load_si512(low[r]),
-                                           _mm512_slli_epi32(_mm512_load_si512(high[r]), 8));
+        const __m512 p = _mm512_cvtepi32_ps(_mm512_add_epi32(
+            _mm512_load_si512(low[r]), _mm512_slli_epi32(_mm512_load_si512(high[r]), 8)));
         const __m512 sum = _mm512_load_ps(sums + r * kPanelRows);
         _mm512_store_ps(
             sums + r * kPanelRows,

@@ -31,16 +31,35 @@ namespace {
 // single rows 70 %.
 constexpr int kGroup = 8;
 
+// Where the integer sums of the planes begin: with the bits of 1.5 * 2^31 and 1.5 * 2^23, as floats
+// in which one more is 256 and 1. So a sum is at once the bits of the float kHighBase + 256 high or
+// kLowBase + low, exact while it stays below 2^22 (a cell has at most 32 * 255 * 128).
+constexpr int32_t kHighStart = 0x4f400000;
+constexpr int32_t kLowStart = 0x4b400000;
+constexpr float kHighBase = 0x1.8p31f;
+constexpr float kLowBase = 0x1.8p23f;
+
+// f32(256 high + low): the difference is a multiple of 256 below 2^32, exact; the sum rounds once, as
+// the conversion of the integer would. Two instructions instead of shift, addition and conversion.
+[[gnu::always_inline]] inline __m512 join_planes(__m512 high, __m512 low) {
+  return _mm512_add_ps(_mm512_sub_ps(high, _mm512_set1_ps(kHighBase + kLowBase)), low);
+}
+
 // What one half of a cell, or all of it unless scales cover 16 k, adds to the sums of kRows rows,
 // `stride` blocks apart.
 template <PanelScales kScales, int kRows, class Code>
 [[gnu::always_inline]] inline void add_cell(const Code& code, const Affine& affine, int half,
                                             const std::byte* x, const InputScale* s, int64_t stride,
                                             __m512* sums) {
+  const __m512i high_start = _mm512_set1_epi32(kHighStart);
+  const __m512i low_start = _mm512_set1_epi32(kLowStart);
   __m512i high[kRows];
   __m512i low[kRows];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) high[r] = low[r] = _mm512_setzero_si512();
+  for (int r = 0; r < kRows; ++r) {
+    high[r] = high_start;
+    low[r] = low_start;
+  }
 #pragma GCC unroll 8
   for (int v = 0; v < 8 / kHalvesOf<kScales>; ++v) {
     const __m512i codes = code(4 * half + v);
@@ -53,7 +72,7 @@ template <PanelScales kScales, int kRows, class Code>
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    const __m512i p = _mm512_add_epi32(low[r], _mm512_slli_epi32(high[r], 8));
+    const __m512 p = join_planes(_mm512_castsi512_ps(high[r]), _mm512_castsi512_ps(low[r]));
     sums[r] = add_block<kScales>(p, s[r * stride], half, affine, sums[r]);
   }
 }
@@ -136,6 +155,24 @@ void multiply(const PanelTile& tile) {
                        __attribute__((always_inline)) { multiply_layout<kBits, kScales>(tile); });
 }
 
+// Sums of the four lanes that are 4 apart.
+[[gnu::always_inline]] inline __m128i fold_to_four(__m512i v) {
+  const __m256i eight =
+      _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+  return _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+}
+
+// The sums of both halves of a block in one vector, in the order of InputScale.
+[[gnu::always_inline]] inline void store_scale(float scale, __m512i first, __m512i second,
+                                               InputScale* out) {
+  const __m128i pairs = _mm_hadd_epi32(fold_to_four(first), fold_to_four(second));
+  const __m128i halves = _mm_hadd_epi32(pairs, pairs);  // first, second, first, second
+  const __m128i sums = _mm_blend_epi32(_mm_hadd_epi32(halves, halves), halves, 12);
+  const __m128 factor = _mm_set1_ps(scale);
+  const __m128 scaled = _mm_mul_ps(_mm_cvtepi32_ps(sums), factor);
+  _mm_storeu_ps(&out->scale, _mm_blend_ps(scaled, factor, 1));
+}
+
 // A block is [32 high][32 low].
 void quantize(const float* x, int64_t inputs, std::byte* integers, InputScale* scales) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
@@ -145,23 +182,18 @@ void quantize(const float* x, int64_t inputs, std::byte* integers, InputScale* s
     const BlockScale block = block_scale(_mm512_reduce_max_epi32(
         _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(values[0]), magnitude),
                          _mm512_and_si512(_mm512_castps_si512(values[1]), magnitude))));
-    int32_t sums[2];
+    __m512i q[2];
     for (int i = 0; i < 2; ++i) {
-      const __m512i q =
-          block.inverse == 0.0f
-              ? _mm512_setzero_si512()
-              : _mm512_cvtps_epi32(_mm512_mul_ps(values[i], _mm512_set1_ps(block.inverse)));
-      const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(q, half), 8);
-      const __m512i low = _mm512_sub_epi32(q, _mm512_slli_epi32(high, 8));
+      q[i] = block.inverse == 0.0f
+                 ? _mm512_setzero_si512()
+                 : _mm512_cvtps_epi32(_mm512_mul_ps(values[i], _mm512_set1_ps(block.inverse)));
+      const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(q[i], half), 8);
+      const __m512i low = _mm512_sub_epi32(q[i], _mm512_slli_epi32(high, 8));
       _mm_store_si128(reinterpret_cast<__m128i*>(integers + 16 * i), _mm512_cvtepi32_epi8(high));
       _mm_store_si128(reinterpret_cast<__m128i*>(integers + 32 + 16 * i),
                       _mm512_cvtepi32_epi8(low));
-      sums[i] = _mm512_reduce_add_epi32(q);
     }
-    scales->scale = block.scale;
-    scales->sum = static_cast<float>(sums[0] + sums[1]) * block.scale;
-    scales->halves[0] = static_cast<float>(sums[0]) * block.scale;
-    scales->halves[1] = static_cast<float>(sums[1]) * block.scale;
+    store_scale(block.scale, q[0], q[1], scales);
   }
 }
 
