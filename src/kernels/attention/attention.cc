@@ -32,16 +32,19 @@ void contract(const AttentionArgs& args, const ShapeCheck& check) {
   check.require(args.window >= 0, "window of at least 0");
   check.shape(args.y, args.q.shape(), "y");
   check.shape(args.positions, {args.q.dim(0)}, "positions");
-  check.dtype(args.q, DType::kF32, "q");
-  check.dtype(args.y, DType::kF32, "y");
+  check.require(args.q.dtype() == DType::kF32 || args.q.dtype() == DType::kBF16,
+                "q of f32, or of bf16 on CUDA");
+  check.require(args.q.dtype() == DType::kBF16 || args.soft_cap == 0.0f, "no soft-cap on the CPU");
+  check.dtype(args.y, args.q.dtype(), "y");
   check.dtype(args.positions, DType::kI32, "positions");
   check.dtype(args.sequence_starts, DType::kI32, "sequence_starts");
   check.dtype(args.page_table, DType::kI32, "page_table");
 }
 
-// Keys and values are read once for all rows of a sequence; positions are read on the host, so only
-// CPU streams are observed this way.
+// Keys and values are read once for all rows of a sequence. Positions are known on the host for CPU
+// streams alone; elsewhere only what shapes tell is counted: queries and outputs.
 OpCost cost(const AttentionArgs& args) {
+  if (args.q.dtype() == DType::kBF16) return {4 * args.q.dim(0) * args.q.dim(1), 0};
   const int32_t* positions = args.positions.as<int32_t>();
   const int32_t* starts = args.sequence_starts.as<int32_t>();
   const int64_t rows = args.q.dim(0);
@@ -133,6 +136,6 @@ void zero_padding_rows(const AttentionArgs& args) {
 void attention_reference(Stream& stream, const AttentionArgs& args) { reference(stream, args); }
 
 constinit const Op<AttentionArgs> attention = {
-    "attention", contract, cost, reference, {attention_cpu, nullptr}};
+    "attention", contract, cost, reference, {attention_cpu, attention_cuda}};
 
 }  // namespace ashlar

@@ -10,6 +10,8 @@ void attention_reference(Stream& stream, const AttentionArgs& args);
 // Vector code for head sizes that are multiples of 16 and pages of whole 32 positions; else calls
 // the reference.
 void attention_cpu(Stream& stream, const AttentionArgs& args);
+// bf16 alone; null in a build without CUDA.
+[[gnu::weak]] void attention_cuda(Stream& stream, const AttentionArgs& args);
 
 // Rows outside every sequence get a y of zeros: padding must not carry old bits along.
 void zero_padding_rows(const AttentionArgs& args);
