@@ -51,6 +51,38 @@ class AttentionSpeed : public testing::Test {
     return *std::move(buffer);
   }
 
+  // Microseconds a call of call(0), call(1), ... in one graph, the best of six.
+  template <class Call>
+  double recorded_microseconds(int64_t calls, const Call& call) {
+    call(0);
+    expect_done(*stream_);
+    const cudaStream_t stream = cuda_stream(*stream_);
+    cudaGraph_t graph;
+    cudaGraphExec_t recorded;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int64_t i = 0; i < calls; ++i) call(i);
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphInstantiate(&recorded, graph, 0));
+    cudaEvent_t begin, end;
+    check(cudaEventCreate(&begin));
+    check(cudaEventCreate(&end));
+    double best = 1e30;
+    for (int repeat = 0; repeat < 6; ++repeat) {
+      check(cudaEventRecord(begin, stream));
+      check(cudaGraphLaunch(recorded, stream));
+      check(cudaEventRecord(end, stream));
+      expect_done(*stream_);
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, begin, end));
+      best = std::min(best, ms * 1e3 / static_cast<double>(calls));
+    }
+    check(cudaEventDestroy(begin));
+    check(cudaEventDestroy(end));
+    check(cudaGraphExecDestroy(recorded));
+    check(cudaGraphDestroy(graph));
+    return best;
+  }
+
   // Microseconds a call.
   double measure(const Speed& s) {
     const int64_t pages_of_sequence = divide_up(s.length, kPage);
@@ -97,34 +129,7 @@ class AttentionSpeed : public testing::Test {
                            .scale = 0.088388f,
                            .scratch = scratch.view()});
     };
-    const int64_t calls = std::max<int64_t>(copies, 8);
-    call(0);
-    expect_done(*stream_);
-    const cudaStream_t stream = cuda_stream(*stream_);
-    cudaGraph_t graph;
-    cudaGraphExec_t recorded;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int64_t i = 0; i < calls; ++i) call(i);
-    check(cudaStreamEndCapture(stream, &graph));
-    check(cudaGraphInstantiate(&recorded, graph, 0));
-    cudaEvent_t begin, end;
-    check(cudaEventCreate(&begin));
-    check(cudaEventCreate(&end));
-    double best = 1e30;
-    for (int repeat = 0; repeat < 6; ++repeat) {
-      check(cudaEventRecord(begin, stream));
-      check(cudaGraphLaunch(recorded, stream));
-      check(cudaEventRecord(end, stream));
-      expect_done(*stream_);
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, begin, end));
-      best = std::min(best, ms * 1e3 / static_cast<double>(calls));
-    }
-    check(cudaEventDestroy(begin));
-    check(cudaEventDestroy(end));
-    check(cudaGraphExecDestroy(recorded));
-    check(cudaGraphDestroy(graph));
-    return best;
+    return recorded_microseconds(std::max<int64_t>(copies, 8), call);
   }
 
   std::unique_ptr<Stream> stream_;
