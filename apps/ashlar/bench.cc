@@ -146,7 +146,8 @@ int bench_verb(const Words& words) {
   CommandLine line = {
       "bench " + words[0],
       "Measures how fast this machine runs a model.",
-      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true}},
+      {{"MODEL", "a folder, a .gguf file, a hub id in the local cache, or synthetic:PRESET",
+        &command.model, true}},
       command.options.fields(command.kind)};
   const Result<Parsed> parsed = parse_command_line(line, Words(words.begin() + 1, words.end()));
   if (!parsed) return report(parsed.error());

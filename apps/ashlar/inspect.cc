@@ -1,9 +1,11 @@
 // ashlar inspect MODEL: what a checkpoint holds, what would run, and what is refused and why. Reads
 // headers and builds the model (which only maps weights), but runs nothing and allocates no cache.
+// With --export it writes the checkpoint as a Hugging Face folder instead, and builds nothing.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/hf_export.h"
 #include "console.h"
 #include "flags.h"
 #include "model_session.h"
@@ -19,6 +21,7 @@ struct InspectCommand {
   bool tensors = false;
   bool config = false;
   bool json = false;
+  std::string export_folder;
 };
 
 OptionFields inspect_fields(InspectCommand& command) {
@@ -27,6 +30,8 @@ OptionFields inspect_fields(InspectCommand& command) {
   f.add("tensors", command.tensors, "list every tensor");
   f.add("config", command.config, "print the configuration as it is read");
   f.add("json", command.json, "print one JSON object");
+  f.add("export", command.export_folder,
+        "write a Hugging Face folder of this name and print its files");
   return f;
 }
 
@@ -51,9 +56,13 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, " "));
 }
 
+std::string container_name(const Checkpoint& checkpoint) {
+  return checkpoint.gguf() != nullptr ? "gguf" : checkpoint.container();
+}
+
 nlohmann::json checkpoint_json(const Checkpoint& checkpoint, bool tensors) {
   nlohmann::json out = {{"path", checkpoint.path()},
-                        {"container", checkpoint.gguf() != nullptr ? "gguf" : "safetensors"},
+                        {"container", container_name(checkpoint)},
                         {"config", checkpoint.config()}};
   for (const auto& [name, total] : totals(checkpoint)) {
     out["types"][name] = {
@@ -102,7 +111,7 @@ nlohmann::json model_json(const Model& model, const Device& device) {
 
 void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
                 const nlohmann::json& text, const nlohmann::json& model) {
-  print_out("{}: {}\n", checkpoint.path(), checkpoint.gguf() != nullptr ? "GGUF" : "safetensors");
+  print_out("{}: {}\n", checkpoint.path(), checkpoint.container());
   print_out("\nstored as      tensors     elements        bytes\n");
   for (const auto& [name, total] : totals(checkpoint)) {
     print_out("{:<12} {:>9} {:>12} {:>12}\n", name, total.tensors, total.elements, total.bytes);
@@ -125,14 +134,35 @@ void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
   }
 }
 
+Result<int> export_model(const InspectCommand& command) {
+  if (command.tensors || command.config) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--export shows nothing else: leave out --tensors and --config");
+  }
+  ASHLAR_ASSIGN(const auto checkpoint, Checkpoint::open(command.model, read_environment().hub));
+  ASHLAR_ASSIGN(const std::vector<ExportedFile> files,
+                export_hf_folder(*checkpoint, command.export_folder));
+  if (command.json) {
+    nlohmann::json out = {{"path", command.export_folder}, {"files", nlohmann::json::array()}};
+    for (const ExportedFile& file : files) {
+      out["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+    }
+    print_out("{}\n", json_text(out, 2));
+    return 0;
+  }
+  for (const ExportedFile& file : files) print_out("{:>14} {}\n", file.bytes, file.name);
+  return 0;
+}
+
 // Prints what can be known even when a part is refused; the exit code then says so.
 Result<int> inspect(const InspectCommand& command) {
   const Environment environment = read_environment();
-  ASHLAR_ASSIGN(const auto checkpoint, Checkpoint::open(command.model, environment.hub));
+  ASHLAR_ASSIGN(const auto checkpoint,
+                Checkpoint::open(command.model, environment.hub, TensorUse::kShapes));
   int exit_code = 0;
   nlohmann::json text = nlohmann::json::object();
   nlohmann::json model = nlohmann::json::object();
-  Result<OpenedModel> opened = open_model(command.model, environment);
+  Result<OpenedModel> opened = open_model(command.model, environment, TensorUse::kShapes);
   if (opened) {
     text = text_json(*opened);
   } else {
@@ -168,12 +198,13 @@ int inspect_verb(const Words& words) {
   CommandLine line = {
       "inspect",
       "Shows what a checkpoint holds and what would run.",
-      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true}},
+      {{"MODEL", "a folder, a .gguf file, a hub id in the local cache, or synthetic:PRESET",
+        &command.model, true}},
       inspect_fields(command)};
   const Result<Parsed> parsed = parse_command_line(line, words);
   if (!parsed) return report(parsed.error());
   if (*parsed == Parsed::kHelpShown) return 0;
-  const Result<int> code = inspect(command);
+  const Result<int> code = command.export_folder.empty() ? inspect(command) : export_model(command);
   return code ? *code : report(code.error());
 }
 

@@ -53,9 +53,10 @@ Status add_end_tokens(const nlohmann::json& config, std::string_view name, int64
 
 }  // namespace
 
-Result<OpenedModel> open_model(const std::string& argument, const Environment& environment) {
+Result<OpenedModel> open_model(const std::string& argument, const Environment& environment,
+                               TensorUse use) {
   OpenedModel opened;
-  ASHLAR_ASSIGN(opened.checkpoint, Checkpoint::open(argument, environment.hub));
+  ASHLAR_ASSIGN(opened.checkpoint, Checkpoint::open(argument, environment.hub, use));
   const Checkpoint& checkpoint = *opened.checkpoint;
   Status text = checkpoint.gguf() != nullptr ? load_text_of_gguf(*checkpoint.gguf(), opened)
                                              : load_text_of_folder(checkpoint, opened);

@@ -30,7 +30,8 @@ struct OpenedModel {
   std::vector<int32_t> end_tokens;  // of the tokenizer, config.json and generation_config.json
 };
 
-Result<OpenedModel> open_model(const std::string& argument, const Environment& environment);
+Result<OpenedModel> open_model(const std::string& argument, const Environment& environment,
+                               TensorUse use = TensorUse::kValues);
 
 struct ModelSession {
   std::unique_ptr<OpenedModel> opened;  // on the heap: the engine keeps a pointer to its tokenizer

@@ -31,13 +31,13 @@ struct RunCommand {
 };
 
 CommandLine command_line(RunCommand& command) {
-  return {
-      "run",
-      "Answers a prompt, or chats on a terminal.",
-      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true},
-       {"PROMPT", "the prompt; without it stdin is read, a terminal starts a chat", &command.prompt,
-        false, &command.has_prompt}},
-      command.options.fields()};
+  return {"run",
+          "Answers a prompt, or chats on a terminal.",
+          {{"MODEL", "a folder, a .gguf file, a hub id in the local cache, or synthetic:PRESET",
+            &command.model, true},
+           {"PROMPT", "the prompt; without it stdin is read, a terminal starts a chat",
+            &command.prompt, false, &command.has_prompt}},
+          command.options.fields()};
 }
 
 Result<Request> make_request(const ModelSession& session, const RunOptions& options,

@@ -15,7 +15,10 @@
 
 #include "base/check.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/mapped_file.h"
 #include "checkpoint/quote.h"
+#include "checkpoint/synthetic_spec.h"
+#include "checkpoint/synthetic_tensor.h"
 
 namespace ashlar {
 namespace {
@@ -84,6 +87,18 @@ size_t StoredTensor::row_bytes() const {
   return static_cast<size_t>(ashlar::row_bytes(type, columns()).value_or(0));
 }
 
+const std::byte* StoredTensor::data() const {
+  return synthetic != nullptr ? synthetic->data() : mapped;
+}
+
+void StoredTensor::give_back() const {
+  if (synthetic != nullptr) {
+    synthetic->give_back();
+  } else if (!copied) {
+    give_back_pages({mapped, bytes});
+  }
+}
+
 struct Checkpoint::Data {
   CheckpointContents contents;
   std::vector<uint32_t> sorted;  // indices of contents.tensors by name
@@ -109,12 +124,13 @@ struct Checkpoint::Data {
 
   void align() {
     for (StoredTensor& tensor : contents.tensors) {
-      if (is_blocked(tensor.type) || tensor.bytes == 0) continue;
+      if (tensor.synthetic != nullptr || is_blocked(tensor.type) || tensor.bytes == 0) continue;
       const auto unit = static_cast<uintptr_t>(storage_info(tensor.type).block_bytes);
-      if (reinterpret_cast<uintptr_t>(tensor.data) % unit == 0) continue;
+      if (reinterpret_cast<uintptr_t>(tensor.mapped) % unit == 0) continue;
       auto copy = std::make_unique<std::byte[]>(tensor.bytes);
-      std::memcpy(copy.get(), tensor.data, tensor.bytes);
-      tensor.data = copy.get();
+      std::memcpy(copy.get(), tensor.mapped, tensor.bytes);
+      tensor.mapped = copy.get();
+      tensor.copied = true;
       aligned_copies.push_back(std::move(copy));
     }
   }
@@ -133,10 +149,14 @@ Checkpoint::Checkpoint(std::unique_ptr<Data> data) : data_(std::move(data)) {}
 Checkpoint::~Checkpoint() = default;
 
 Result<std::shared_ptr<Checkpoint>> Checkpoint::open(const std::string& model_argument,
-                                                     const HubPaths& hub) {
-  ASHLAR_ASSIGN(const std::string path, resolve_model_path(model_argument, hub));
+                                                     const HubPaths& hub, TensorUse use) {
   auto data = std::make_unique<Data>();
-  ASHLAR_ASSIGN(data->contents, read_contents(path));
+  if (is_synthetic(model_argument)) {
+    ASHLAR_ASSIGN(data->contents, read_synthetic_checkpoint(model_argument, use));
+  } else {
+    ASHLAR_ASSIGN(const std::string path, resolve_model_path(model_argument, hub));
+    ASHLAR_ASSIGN(data->contents, read_contents(path));
+  }
   ASHLAR_TRY(data->index());
   data->align();
   return std::shared_ptr<Checkpoint>(new Checkpoint(std::move(data)));
@@ -201,6 +221,7 @@ Status Checkpoint::refuse_unclaimed() const {
 
 Result<std::optional<std::string>> Checkpoint::optional_text(std::string_view file) const {
   CHECK(!file.empty() && file.find('/') == std::string_view::npos);
+  if (data_->contents.generated_text) return data_->contents.generated_text(file);
   if (data_->contents.folder.empty()) return std::optional<std::string>();
   const fs::path path = fs::path(data_->contents.folder) / file;
   Result<std::string> text = read_text_file(path.string(), kMaxTextBytes);

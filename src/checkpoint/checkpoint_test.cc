@@ -68,7 +68,7 @@ TEST(Checkpoint, Gguf) {
   ASSERT_NE(q, nullptr);
   EXPECT_EQ(q->shape, (std::vector<int64_t>{2, 4}));
   EXPECT_EQ(q->file, path);
-  EXPECT_EQ(std::memcmp(q->data, kValues.data(), q->bytes), 0);
+  EXPECT_EQ(std::memcmp(q->data(), kValues.data(), q->bytes), 0);
   const StoredTensor* up = checkpoint->find("model.layers.0.mlp.up_proj.weight");
   ASSERT_NE(up, nullptr);
   EXPECT_EQ(up->type, StorageType::kQ8_0);
@@ -146,7 +146,7 @@ TEST(Checkpoint, FolderWithOneFile) {
   EXPECT_FALSE(checkpoint->norm_weights_include_one());
   const StoredTensor* b = checkpoint->find("b.weight");
   ASSERT_NE(b, nullptr);
-  EXPECT_EQ(std::memcmp(b->data, kValues.data(), 32), 0);
+  EXPECT_EQ(std::memcmp(b->data(), kValues.data(), 32), 0);
 }
 
 TEST(Checkpoint, FolderWithShards) {
@@ -231,8 +231,8 @@ TEST(Checkpoint, PlainNumbersAreAligned) {
     const auto checkpoint = open_or_fail(dir.path().string());
     ASSERT_NE(checkpoint, nullptr);
     const StoredTensor* tensor = checkpoint->find("f");
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->data) % 4, 0u);
-    EXPECT_EQ(std::memcmp(tensor->data, kValues.data(), 32), 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->data()) % 4, 0u);
+    EXPECT_EQ(std::memcmp(tensor->data(), kValues.data(), 32), 0);
   }
 }
 

@@ -2,6 +2,7 @@
 #ifndef ASHLAR_CHECKPOINT_CONTENTS_H_
 #define ASHLAR_CHECKPOINT_CONTENTS_H_
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,8 +18,10 @@ namespace ashlar {
 
 struct CheckpointContents {
   std::string path;
-  std::string container;  // "GGUF 3", "safetensors"
-  std::string folder;     // where optional_text() looks; empty for GGUF
+  std::string container;  // "GGUF 3", "safetensors", "synthetic"
+  std::string folder;     // where optional_text() looks; empty for GGUF and synthetic
+  // What optional_text() gives where there are no files.
+  std::function<std::optional<std::string>(std::string_view file)> generated_text;
   std::vector<StoredTensor> tensors;
   nlohmann::json config = nlohmann::json::object();
   std::string config_name;
@@ -32,6 +35,8 @@ struct CheckpointContents {
 };
 
 Result<CheckpointContents> read_gguf_checkpoint(const std::string& path);
+
+Result<CheckpointContents> read_synthetic_checkpoint(const std::string& argument, TensorUse use);
 
 // A folder with config.json and model.safetensors or model.safetensors.index.json.
 Result<CheckpointContents> read_hf_folder(const std::string& folder);

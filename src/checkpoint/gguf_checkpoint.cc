@@ -21,7 +21,8 @@ Result<CheckpointContents> read_gguf_checkpoint(const std::string& path) {
   contents.tensors.reserve(file.tensors().size());
   for (const GgufTensor& tensor : file.tensors()) {
     contents.tensors.push_back({hf_tensor_name(architecture, tensor.name), tensor.type,
-                                tensor.shape, tensor.bytes.data(), tensor.bytes.size(), path});
+                                tensor.shape, tensor.bytes.data(), tensor.bytes.size(), path,
+                                nullptr, false});
   }
   return contents;
 }

@@ -67,8 +67,8 @@ TEST(TinyPairs, NamesShapesAndBytes) {
       const size_t bytes = tensor.bytes / static_cast<size_t>(rows);
       for (int64_t row = 0; row < rows; ++row) {
         const int64_t source = interleaved ? hf_row(row, head_size) : row;
-        ASSERT_EQ(std::memcmp(other->data + static_cast<size_t>(row) * bytes,
-                              tensor.data + static_cast<size_t>(source) * bytes, bytes),
+        ASSERT_EQ(std::memcmp(other->data() + static_cast<size_t>(row) * bytes,
+                              tensor.data() + static_cast<size_t>(source) * bytes, bytes),
                   0)
             << "row " << row;
       }

@@ -102,7 +102,7 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part) const {
                 tensor.file, tensor.name, fmt::join(tensor.shape, " "), part.outputs, part.inputs);
   }
   PackedRows rows = {.codec = &codec,
-                     .data = tensor.data,
+                     .data = tensor.data(),
                      .rows = part.outputs,
                      .row_bytes = static_cast<int64_t>(tensor.row_bytes())};
   if (part.order == RowOrder::kRopePairs) {
@@ -114,7 +114,7 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part) const {
     rows.rope_head_size = part.head_size;
   }
   const int64_t blocks = part.outputs * (part.inputs / codec.block_elements);
-  if (codec.valid != nullptr && !codec.valid(tensor.data, blocks)) {
+  if (codec.valid != nullptr && !codec.valid(rows.data, blocks)) {
     return fail(ErrorCode::kCorrupt, "{}: tensor {} has a block scale that is not a number",
                 tensor.file, tensor.name);
   }

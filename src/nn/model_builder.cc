@@ -12,9 +12,9 @@ namespace ashlar {
 
 namespace {
 
-float number_at(const StoredTensor& tensor, int64_t i) {
+float number_at(const StoredTensor& tensor, const std::byte* data, int64_t i) {
   const auto read = [&](auto value) {
-    std::memcpy(&value, tensor.data + static_cast<size_t>(i) * sizeof(value), sizeof(value));
+    std::memcpy(&value, data + static_cast<size_t>(i) * sizeof(value), sizeof(value));
     return value;
   };
   switch (tensor.type) {
@@ -40,7 +40,7 @@ void split_pairs(float* values, int64_t count, int64_t head_size) {
 }
 
 bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
-  return a.type == b.type && a.shape == b.shape && std::memcmp(a.data, b.data, a.bytes) == 0;
+  return a.type == b.type && a.shape == b.shape && std::memcmp(a.data(), b.data(), a.bytes) == 0;
 }
 
 }  // namespace
@@ -83,7 +83,8 @@ Result<std::vector<float>> ModelBuilder::vector(const std::string& name, int64_t
                 storage_name(tensor->type));
   }
   std::vector<float> values(static_cast<size_t>(size));
-  for (int64_t i = 0; i < size; ++i) values[i] = number_at(*tensor, i);
+  const std::byte* data = tensor->data();
+  for (int64_t i = 0; i < size; ++i) values[i] = number_at(*tensor, data, i);
   return values;
 }
 

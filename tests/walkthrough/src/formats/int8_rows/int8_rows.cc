@@ -80,9 +80,9 @@ Result<std::unique_ptr<Weight>> Int8Rows::load(std::span<const WeightPart> parts
     }
     for (int64_t n = 0; n < part.outputs; ++n) {
       float s = 0;
-      std::memcpy(&s, scale->data + n * 4, sizeof(s));
+      std::memcpy(&s, scale->data() + n * 4, sizeof(s));
       for (int64_t k = 0; k < inputs; ++k) {
-        *out++ = static_cast<float>(static_cast<int8_t>(weight->data[n * inputs + k])) * s;
+        *out++ = static_cast<float>(static_cast<int8_t>(weight->data()[n * inputs + k])) * s;
       }
     }
   }
