@@ -27,9 +27,9 @@ struct AttentionArgs {
   TensorView sequence_starts;  // [S+1] i32; rows outside every sequence are padding: y is 0
   TensorView y;                // [T H*K] as q; does not overlap q
   float scale = 0.0f;
-  int64_t window = 0;     // a row sees its own position and the window - 1 before it; 0: all
-  float soft_cap = 0.0f;  // c > 0: a score is c * tanh(q.k * scale / c); CUDA alone
-  TensorView scratch;     // f32 of at least attention_scratch_bytes() on CUDA; else not used
+  int64_t window = 0;       // a row sees its own position and the window - 1 before it; 0: all
+  float soft_cap = 0.0f;    // c > 0: a score is c * tanh(q.k * scale / c); CUDA alone
+  TensorView scratch = {};  // f32 of at least attention_scratch_bytes() on CUDA; else not used
 };
 
 extern const Op<AttentionArgs> attention;
