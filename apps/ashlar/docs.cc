@@ -2,6 +2,7 @@
 // families and formats, so that what is documented is what is built. `./do docs` writes it into
 // docs/options.md and README.md.
 #include "bench_options.h"
+#include "checkpoint/synthetic_spec.h"
 #include "console.h"
 #include "formats/format.h"
 #include "models/model.h"
@@ -12,6 +13,24 @@
 namespace ashlar {
 
 namespace {
+
+void print_synthetic() {
+  print_out(
+      "\n## `synthetic:PRESET`\n\nA model argument; `synthetic:qwen3-4b?layers=2&seed=7` sets "
+      "options "
+      "of it. [synthetic.md](synthetic.md) tells more.\n\n"
+      "| Preset | Layers | Hidden | Vocabulary | Decodable |\n|---|---|---|---|---|\n");
+  for (const SyntheticPreset& preset : synthetic_presets()) {
+    print_out("| `{}` | {} | {} | {} | {} |\n", preset.name, preset.layers, preset.hidden,
+              preset.vocabulary, preset.decodable);
+  }
+  print_out("\n| Option | Range | Meaning |\n|---|---|---|\n");
+  SyntheticSpec spec;
+  const OptionFields fields = spec.fields();
+  for (const OptionField& field : fields.list()) {
+    print_out("| `{}` | {} | {} |\n", field.name, field.range_text(), field.text);
+  }
+}
 
 void print_options() {
   RunOptions run;
@@ -28,6 +47,7 @@ void print_options() {
     print_out("\n## `ashlar bench {}`\n\n{}", bench_kind_name(kind),
               options_markdown(bench.fields(kind)));
   }
+  print_synthetic();
 }
 
 void print_support() {
