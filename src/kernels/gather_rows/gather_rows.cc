@@ -5,6 +5,8 @@
 
 namespace ashlar {
 
+[[gnu::weak]] void gather_rows_cuda(Stream& stream, const GatherRowsArgs& args);
+
 namespace {
 
 void gather_rows_contract(const GatherRowsArgs& args, const ShapeCheck& check) {
@@ -30,7 +32,10 @@ void gather_rows_reference(Stream&, const GatherRowsArgs& args) {
 
 }  // namespace
 
-constinit const Op<GatherRowsArgs> gather_rows = {
-    "gather_rows", gather_rows_contract, gather_rows_cost, gather_rows_reference, {}};
+constinit const Op<GatherRowsArgs> gather_rows = {"gather_rows",
+                                                  gather_rows_contract,
+                                                  gather_rows_cost,
+                                                  gather_rows_reference,
+                                                  {nullptr, gather_rows_cuda}};
 
 }  // namespace ashlar

@@ -99,15 +99,21 @@ __device__ __forceinline__ float device_gelu_tanh(float x) {
   return __fdiv_rn(x, __fadd_rn(1.0f, device_exp(-__fmul_rn(x, slope))));
 }
 
-// tanh as (1 - e^-2|x|) / (1 + e^-2|x|), with the series x - x^3/3 + 2x^5/15 where that would
-// cancel. For soft-caps.
+// tanh, within 3 ulp: (1 - e^-2|x|) / (1 + e^-2|x|), and below 0.6, where that would cancel,
+// x + x^3 P(x^2). Coefficients: (tanh(x)/x - 1) / x^2 interpolated at Chebyshev nodes. For
+// soft-caps.
 __device__ __forceinline__ float device_tanh(float x) {
   const float magnitude = fabsf(x);
   const float e = device_exp(__fmul_rn(-2.0f, magnitude));
   const float far = copysignf(__fdiv_rn(__fsub_rn(1.0f, e), __fadd_rn(1.0f, e)), x);
-  const float square = __fmul_rn(x, x);
-  const float series = __fmul_rn(square, __fmaf_rn(square, 0x1.111112p-3f, -0x1.555556p-2f));
-  return magnitude < 0x1p-5f ? __fmaf_rn(series, x, x) : far;
+  const float z = __fmul_rn(x, x);
+  float p = 0x1.36bdb4p-9f;
+  p = __fmaf_rn(p, z, -0x1.1394cap-7f);
+  p = __fmaf_rn(p, z, 0x1.64fad8p-6f);
+  p = __fmaf_rn(p, z, -0x1.ba0d94p-5f);
+  p = __fmaf_rn(p, z, 0x1.1110f6p-3f);
+  p = __fmaf_rn(p, z, -0x1.555556p-2f);
+  return magnitude < 0.6f ? __fmaf_rn(__fmul_rn(p, z), x, x) : far;
 }
 
 // 1 / sqrt(x), both steps rounded to nearest.

@@ -11,6 +11,8 @@
 
 namespace ashlar {
 
+[[gnu::weak]] void qk_norm_rope_store_cuda(Stream& stream, const QkNormRopeStoreArgs& args);
+
 namespace {
 
 void contract(const QkNormRopeStoreArgs& args, const ShapeCheck& check) {
@@ -29,7 +31,8 @@ void contract(const QkNormRopeStoreArgs& args, const ShapeCheck& check) {
   check.shape(args.row_sequence, {rows}, "row_sequence");
   if (!args.q_norm.empty()) check.shape(args.q_norm, {size}, "q_norm");
   if (!args.k_norm.empty()) check.shape(args.k_norm, {size}, "k_norm");
-  check.dtype(args.qkv, DType::kF32, "qkv");
+  check.require(args.qkv.dtype() == DType::kF32 || args.qkv.dtype() == DType::kBF16,
+                "qkv of f32, or of bf16 on CUDA");
   check.dtype(args.cos_sin, DType::kF32, "cos_sin");
   check.dtype(args.positions, DType::kI32, "positions");
   check.dtype(args.row_sequence, DType::kI32, "row_sequence");
@@ -41,7 +44,9 @@ OpCost cost(const QkNormRopeStoreArgs& args) {
   const int64_t rows = args.qkv.dim(0);
   const int64_t kv = args.pages.dim(1) * args.pages.dim(3);  // keys and values of a row
   const int64_t q = args.qkv.dim(1) - kv;
-  return {rows * (8 * q + 4 * kv + kv * static_cast<int64_t>(dtype_bytes(args.pages.dtype()))),
+  const int64_t element_bytes = static_cast<int64_t>(dtype_bytes(args.qkv.dtype()));
+  return {rows * (element_bytes * (2 * q + kv) +
+                  kv * static_cast<int64_t>(dtype_bytes(args.pages.dtype()))),
           rows * 7 * (q + kv / 2)};
 }
 
@@ -117,6 +122,10 @@ void qk_norm_rope_store_reference(Stream& stream, const QkNormRopeStoreArgs& arg
 }
 
 constinit const Op<QkNormRopeStoreArgs> qk_norm_rope_store = {
-    "qk_norm_rope_store", contract, cost, qk_norm_rope_store_reference, {qk_norm_rope_store_cpu}};
+    "qk_norm_rope_store",
+    contract,
+    cost,
+    qk_norm_rope_store_reference,
+    {qk_norm_rope_store_cpu, qk_norm_rope_store_cuda}};
 
 }  // namespace ashlar

@@ -7,6 +7,8 @@
 
 namespace ashlar {
 
+[[gnu::weak]] void rms_norm_cuda(Stream& stream, const RmsNormArgs& args);
+
 namespace {
 
 void rms_norm_contract(const RmsNormArgs& args, const ShapeCheck& check) {
@@ -14,14 +16,17 @@ void rms_norm_contract(const RmsNormArgs& args, const ShapeCheck& check) {
   check.shape(args.y, args.x.shape(), "y");
   check.shape(args.weight, {args.x.dim(1)}, "weight");
   check.dtype(args.x, DType::kF32, "x");
-  check.dtype(args.y, DType::kF32, "y");
+  check.require(
+      args.y.dtype() == DType::kF32 || (args.y.dtype() == DType::kBF16 && !args.add_to_output),
+      "y of f32, or of bf16 where it is not added to");
   check.dtype(args.weight, DType::kF32, "weight");
 }
 
 OpCost rms_norm_cost(const RmsNormArgs& args) {
   const int64_t elements = args.x.shape().count();
-  const int64_t passes = args.add_to_output ? 3 : 2;
-  return {(passes * elements + args.weight.dim(0)) * 4, 4 * elements};
+  const int64_t y_bytes = static_cast<int64_t>(dtype_bytes(args.y.dtype()));
+  const int64_t element_bytes = 4 + (args.add_to_output ? 2 : 1) * y_bytes;
+  return {element_bytes * elements + args.weight.dim(0) * 4, 4 * elements};
 }
 
 void rms_norm_reference(Stream& stream, const RmsNormArgs& args) {
@@ -48,6 +53,6 @@ void rms_norm_reference(Stream& stream, const RmsNormArgs& args) {
 }  // namespace
 
 constinit const Op<RmsNormArgs> rms_norm = {
-    "rms_norm", rms_norm_contract, rms_norm_cost, rms_norm_reference, {}};
+    "rms_norm", rms_norm_contract, rms_norm_cost, rms_norm_reference, {nullptr, rms_norm_cuda}};
 
 }  // namespace ashlar

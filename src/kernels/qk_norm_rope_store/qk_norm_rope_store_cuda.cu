@@ -1,0 +1,235 @@
+// The CUDA cell of qk_norm_rope_store: a warp a head and row, so that one row of 48 heads already
+// uses a dozen SMs, and no head waits for another.
+//
+// A lane holds kVector neighbouring elements of the first half of a head and their partners of the
+// second half, so rotation stays in the lane: kVector is 2 up to a head of 128 and 4 to 256; lanes
+// beyond K / (2 kVector) idle. Sum of squares: a lane adds its elements of the first half, then
+// those of the second, as one FMA chain; then the tree of warp_sum. It depends on K alone. All f32;
+// queries round once to bf16, keys and values once to the pages' type.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "base/align.h"
+#include "device/launch_cuda.h"
+#include "kernels/hopper/dependent_launch.cuh"
+#include "kernels/kv_pages_cuda.cuh"
+#include "kernels/math/block_sum.cuh"
+#include "kernels/math/device_math.cuh"
+#include "kernels/qk_norm_rope_store/qk_norm_rope_store.h"
+
+namespace ashlar {
+
+namespace {
+
+constexpr int kWarps = 4;  // heads of a CTA
+
+struct StoreKernelArgs {
+  __nv_bfloat16* qkv;
+  int64_t qkv_stride;
+  const float* q_norm;  // null: heads are not normed
+  const float* k_norm;
+  const float* cos_sin;  // [table_positions K]
+  const int32_t* positions;
+  const int32_t* row_sequence;
+  const int32_t* page_table;
+  void* pages;
+  int64_t table_stride;
+  int64_t page_count;
+  int32_t table_positions;
+  int32_t table_pages;
+  int32_t page_positions;
+  int32_t heads;
+  int32_t kv_heads;
+  int32_t size;
+  float eps;
+};
+
+template <int kVector>
+struct Half {
+  float v[kVector];
+};
+
+template <int kVector>
+__device__ __forceinline__ Half<kVector> load_half(const __nv_bfloat16* x) {
+  Half<kVector> half;
+  uint32_t pairs[kVector / 2];
+  if constexpr (kVector == 4) {
+    const uint2 both = *reinterpret_cast<const uint2*>(x);
+    pairs[0] = both.x;
+    pairs[1] = both.y;
+  } else {
+    pairs[0] = *reinterpret_cast<const uint32_t*>(x);
+  }
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    half.v[2 * i] = bf16_low(pairs[i]);
+    half.v[2 * i + 1] = bf16_high(pairs[i]);
+  }
+  return half;
+}
+
+template <int kVector>
+__device__ __forceinline__ Half<kVector> load_half(const float* x) {
+  Half<kVector> half;
+#pragma unroll
+  for (int i = 0; i < kVector; i += 2) {
+    const float2 pair = *reinterpret_cast<const float2*>(x + i);
+    half.v[i] = pair.x;
+    half.v[i + 1] = pair.y;
+  }
+  return half;
+}
+
+__device__ __forceinline__ uint32_t rounded_pair(float low, float high, const __nv_bfloat16*) {
+  return round_bf16_pair(low, high);
+}
+__device__ __forceinline__ uint32_t rounded_pair(float low, float high, const __half*) {
+  const __half2 pair = __halves2half2(round_f16(low), round_f16(high));
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+template <int kVector, class T>
+__device__ __forceinline__ void store_half(const Half<kVector>& half, T* y) {
+#pragma unroll
+  for (int i = 0; i < kVector; i += 2) {
+    if constexpr (sizeof(T) == 4) {
+      *reinterpret_cast<float2*>(y + i) = {half.v[i], half.v[i + 1]};
+    } else {
+      *reinterpret_cast<uint32_t*>(y + i) = rounded_pair(half.v[i], half.v[i + 1], y);
+    }
+  }
+}
+
+template <int kVector>
+__device__ __forceinline__ void norm(Half<kVector>& low, Half<kVector>& high, const float* weight,
+                                     int first, int half, bool active, float eps) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) sum = __fmaf_rn(low.v[i], low.v[i], sum);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) sum = __fmaf_rn(high.v[i], high.v[i], sum);
+  sum = warp_sum(sum);
+  const float inverse = device_rsqrt(__fadd_rn(__fdiv_rn(sum, static_cast<float>(2 * half)), eps));
+  if (!active) return;
+  const Half<kVector> w_low = load_half<kVector>(weight + first);
+  const Half<kVector> w_high = load_half<kVector>(weight + half + first);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    low.v[i] = __fmul_rn(__fmul_rn(low.v[i], inverse), w_low.v[i]);
+    high.v[i] = __fmul_rn(__fmul_rn(high.v[i], inverse), w_high.v[i]);
+  }
+}
+
+template <int kVector>
+__device__ __forceinline__ void rotate(Half<kVector>& low, Half<kVector>& high,
+                                       const Half<kVector>& cosine, const Half<kVector>& sine) {
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const float x = low.v[i];
+    const float y = high.v[i];
+    low.v[i] = __fsub_rn(__fmul_rn(x, cosine.v[i]), __fmul_rn(y, sine.v[i]));
+    high.v[i] = __fadd_rn(__fmul_rn(y, cosine.v[i]), __fmul_rn(x, sine.v[i]));
+  }
+}
+
+// Grid [T, heads / kWarps]. T is the element type of the pages.
+template <class T, int kVector>
+__global__ void __launch_bounds__(32 * kWarps) qk_norm_rope_store_kernel(StoreKernelArgs args) {
+  wait_for_predecessor();
+  let_successor_start();
+  const int64_t t = blockIdx.x;
+  const int head = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  if (head >= args.heads + 2 * args.kv_heads) return;
+  const int32_t sequence = args.row_sequence[t];
+  if (sequence < 0) return;
+  const int32_t position = args.positions[t];
+  // What the CPU cell checks; nothing here can report, and a wrong address must not be written.
+  if (position < 0 || position >= args.table_positions) __trap();
+
+  const int half = args.size / 2;
+  const int first = static_cast<int>(threadIdx.x) % 32 * kVector;
+  const bool active = first < half;
+  __nv_bfloat16* x = args.qkv + t * args.qkv_stride + static_cast<int64_t>(head) * args.size;
+  Half<kVector> low = {};
+  Half<kVector> high = {};
+  if (active) {
+    low = load_half<kVector>(x + first);
+    high = load_half<kVector>(x + half + first);
+  }
+  const bool is_query = head < args.heads;
+  const bool is_value = head >= args.heads + args.kv_heads;
+  if (!is_value) {
+    Half<kVector> cosine = {};
+    Half<kVector> sine = {};
+    if (active) {
+      const float* table = args.cos_sin + static_cast<int64_t>(position) * args.size;
+      cosine = load_half<kVector>(table + first);
+      sine = load_half<kVector>(table + half + first);
+    }
+    const float* weight = is_query ? args.q_norm : args.k_norm;
+    if (weight != nullptr) norm<kVector>(low, high, weight, first, half, active, args.eps);
+    rotate<kVector>(low, high, cosine, sine);
+  }
+  if (!active) return;
+  if (is_query) {
+    store_half<kVector>(low, x + first);
+    store_half<kVector>(high, x + half + first);
+    return;
+  }
+  const int32_t entry = position / args.page_positions;
+  if (entry >= args.table_pages) __trap();
+  const int32_t page = args.page_table[sequence * args.table_stride + entry];
+  if (page < 0 || page >= args.page_count) __trap();
+  const CudaKvPages<T> pages = {static_cast<T*>(args.pages), args.kv_heads, args.page_positions,
+                                args.size};
+  const int group = head - args.heads - (is_value ? args.kv_heads : 0);
+  T* to = (is_value ? pages.values(page, group) : pages.keys(page, group)) +
+          static_cast<int64_t>(position % args.page_positions) * args.size;
+  store_half<kVector>(low, to + first);
+  store_half<kVector>(high, to + half + first);
+}
+
+template <class T>
+auto kernel_for(int64_t size) -> void (*)(StoreKernelArgs) {
+  return size <= 128 ? qk_norm_rope_store_kernel<T, 2> : qk_norm_rope_store_kernel<T, 4>;
+}
+
+}  // namespace
+
+void qk_norm_rope_store_cuda(Stream& stream, const QkNormRopeStoreArgs& args) {
+  const int64_t size = args.pages.dim(3);
+  const int64_t kv_heads = args.pages.dim(1) / 2;
+  const int64_t all_heads = args.qkv.dim(1) / size;
+  CHECK(args.qkv.dtype() == DType::kBF16);
+  CHECK(size <= 256 && size % (size <= 128 ? 4 : 8) == 0);
+  CHECK(reinterpret_cast<uintptr_t>(args.qkv.data()) % 8 == 0 && args.qkv.row_stride() % 4 == 0);
+  CHECK(args.cos_sin.contiguous());
+  const StoreKernelArgs kernel_args = {static_cast<__nv_bfloat16*>(args.qkv.data()),
+                                       args.qkv.row_stride(),
+                                       args.q_norm.empty() ? nullptr : args.q_norm.as<float>(),
+                                       args.k_norm.empty() ? nullptr : args.k_norm.as<float>(),
+                                       args.cos_sin.as<float>(),
+                                       args.positions.as<int32_t>(),
+                                       args.row_sequence.as<int32_t>(),
+                                       args.page_table.as<int32_t>(),
+                                       args.pages.data(),
+                                       args.page_table.row_stride(),
+                                       args.pages.dim(0),
+                                       static_cast<int32_t>(args.cos_sin.dim(0)),
+                                       static_cast<int32_t>(args.page_table.dim(1)),
+                                       static_cast<int32_t>(args.pages.dim(2)),
+                                       static_cast<int32_t>(all_heads - 2 * kv_heads),
+                                       static_cast<int32_t>(kv_heads),
+                                       static_cast<int32_t>(size),
+                                       args.eps};
+  auto kernel = kernel_for<__nv_bfloat16>(size);
+  if (args.pages.dtype() == DType::kF16) kernel = kernel_for<__half>(size);
+  if (args.pages.dtype() == DType::kF32) kernel = kernel_for<float>(size);
+  launch(stream, "qk_norm_rope_store", kernel,
+         {.grid = dim3(static_cast<unsigned>(args.qkv.rows()),
+                       static_cast<unsigned>(divide_up(all_heads, kWarps))),
+          .block = dim3(32 * kWarps)},
+         kernel_args);
+}
+
+}  // namespace ashlar

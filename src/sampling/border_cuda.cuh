@@ -1,0 +1,262 @@
+// Where a row is cut: the least preferred token that top-k, top-p or a list of alternatives still
+// keeps, found without sorting a vocabulary.
+//
+// Round 0 is a histogram of all tokens over their distance from the likeliest one, 24 bins an
+// octave. The bin in which the border lies is collected, a few hundred tokens of a flat row, and
+// the first CTA finishes alone: it cuts the range of preferences that is left into 512 bins, again
+// and again, until one warp can compare what remains. A bin that does not fit the list (many equal
+// logits, say) is first cut the same way by the whole cluster. No two tokens have the same
+// preference, so every loop ends; counts and masses are integers, so every border is exact.
+#ifndef ASHLAR_SAMPLING_BORDER_CUDA_CUH_
+#define ASHLAR_SAMPLING_BORDER_CUDA_CUH_
+
+#include "sampling/cluster_row_cuda.cuh"
+
+namespace ashlar {
+
+namespace sampler {
+
+constexpr int kLocalBins = kThreads;
+constexpr int kTokensOfThread = kListRoom / kThreads;
+constexpr uint64_t kNoToken = ~0ull;  // after all tokens, in the order of preference
+
+// The weights of a row: its maximum and scale.
+struct Weighting {
+  float max;
+  float scale;
+};
+
+// The bin of a weight in round 0. Tokens without weight are in the last one, whose other tokens are
+// further up.
+__device__ __forceinline__ int distance_bin(float octaves, uint64_t weight) {
+  if (weight == 0) return kBins - 1;
+  return min(static_cast<int>(-octaves * static_cast<float>(kBinsPerOctave)), kBins - 2);
+}
+
+// Tokens of weight 0 are counted only if asked for: they can be among the alternatives that are
+// reported, but are never drawn.
+__device__ inline Totals distance_histogram(ClusterRow& row, Weighting w, bool count_zeros) {
+  Shared& shared = row.shared;
+  clear_bins(shared);
+  uint32_t zeros = 0;
+  row.for_each([&](float x, uint32_t) {
+    const float octaves = octaves_of(x, w.max, w.scale);
+    const uint64_t weight = weight_of(octaves);
+    if (weight == 0) {
+      ++zeros;
+    } else {
+      add_to_bin(shared, distance_bin(octaves, weight), weight);
+    }
+  });
+  if (count_zeros) {
+    const uint64_t all = block_reduce(zeros, shared, SumOf());
+    if (threadIdx.x == 0) shared.hist_count[kBins - 1] += static_cast<uint32_t>(all);
+  }
+  return merge_histograms(row, 0);
+}
+
+// The part of the row in which the border still may be, as preferences from lo to hi.
+struct Range {
+  uint64_t lo;
+  uint64_t hi;
+  uint64_t count;  // of its tokens
+  uint64_t mass_before;
+  uint64_t count_before;
+
+  __device__ bool holds(uint64_t preference) const { return preference >= lo && preference <= hi; }
+  // Width of a bin as a power of two, such that the range has at most 2^bin_bits of them.
+  __device__ int shift(int bin_bits) const {
+    return max(0, 64 - __clzll(static_cast<long long>(hi - lo)) - bin_bits);
+  }
+  // Down to one of those bins; `at` counts from the beginning of this range.
+  __device__ void narrow(const Located& at, int bin_shift) {
+    lo += at.bin << bin_shift;
+    const uint64_t rest = (1ull << bin_shift) - 1;
+    if (hi - lo > rest) hi = lo + rest;
+    count = at.bin_count;
+    mass_before += at.mass_before;
+    count_before += at.count_before;
+  }
+  __device__ uint64_t left_of(uint64_t target, Quantity quantity) const {
+    return target - (quantity == Quantity::kMass ? mass_before : count_before);
+  }
+};
+
+// From a bin of round 0 to the preferences in it.
+__device__ inline Range range_of_bin(ClusterRow& row, Weighting w, const Located& at) {
+  uint64_t lo = kNoToken;
+  uint64_t hi = 0;
+  row.for_each([&](float x, uint32_t id) {
+    const float octaves = octaves_of(x, w.max, w.scale);
+    if (distance_bin(octaves, weight_of(octaves)) != static_cast<int>(at.bin)) return;
+    const uint64_t p = preference(x, id);
+    lo = MinOf()(lo, p);
+    hi = MaxOf()(hi, p);
+  });
+  lo = block_reduce(lo, row.shared, MinOf());
+  hi = block_reduce(hi, row.shared, MaxOf());
+  const Message* messages = row.exchange(lo, hi);
+  for (int c = 0; c < row.ctas; ++c) {
+    lo = MinOf()(lo, messages[c].a);
+    hi = MaxOf()(hi, messages[c].b);
+  }
+  return {lo, hi, at.bin_count, at.mass_before, at.count_before};
+}
+
+// Narrows a range, by the whole cluster, until its tokens fit the list.
+__device__ inline void narrow_to_list(ClusterRow& row, Weighting w, Quantity quantity,
+                                      uint64_t target, Range& range) {
+  while (range.count > kListRoom) {
+    const int shift = range.shift(10);
+    clear_bins(row.shared);
+    row.for_each([&](float x, uint32_t id) {
+      const uint64_t p = preference(x, id);
+      if (!range.holds(p)) return;
+      add_to_bin(row.shared, static_cast<int>((p - range.lo) >> shift),
+                 weight_of(octaves_of(x, w.max, w.scale)));
+    });
+    const Totals totals = merge_histograms(row, 1);
+    range.narrow(locate(row, totals, 1, quantity, range.left_of(target, quantity)), shift);
+  }
+}
+
+// Every CTA lists its tokens that `wanted` picks; the list of each is as long as its message says.
+template <class Wanted>
+__device__ const Message* collect(ClusterRow& row, const Wanted& wanted) {
+  Shared& shared = row.shared;
+  __syncthreads();
+  if (threadIdx.x == 0) shared.list_count = 0;
+  __syncthreads();
+  row.for_each([&](float x, uint32_t id) {
+    if (!wanted(x, id)) return;
+    const uint32_t at = atomicAdd(&shared.list_count, 1u);
+    if (at < kListRoom) shared.list[at] = preference(x, id);
+  });
+  __syncthreads();
+  return row.exchange(shared.list_count, 0);
+}
+
+// Element `index` of all lists one after the other; kNoToken beyond.
+__device__ __forceinline__ uint64_t listed(ClusterRow& row, const Message* messages,
+                                           uint64_t index) {
+  for (int c = 0; c < row.ctas; ++c) {
+    if (index < messages[c].a) return row.shared_of(c).list[index];
+    index -= messages[c].a;
+  }
+  return kNoToken;
+}
+
+// The end of the search by one CTA; the tokens of the range are spread over its threads.
+__device__ inline void narrow_locally(Shared& shared, Weighting w, Quantity quantity,
+                                      uint64_t target, const uint64_t (&tokens)[kTokensOfThread],
+                                      Range& range) {
+  const int tid = static_cast<int>(threadIdx.x);
+  while (range.count > kSmallList) {
+    const int shift = range.shift(9);
+    clear_bins(shared);
+    for (const uint64_t p : tokens) {
+      if (p == kNoToken || !range.holds(p)) continue;
+      add_to_bin(shared, static_cast<int>((p - range.lo) >> shift),
+                 weight_of(octaves_of(preferred_logit(p), w.max, w.scale)));
+    }
+    __syncthreads();
+    const Message mine = {mass_of_bin(shared, tid), shared.hist_count[tid]};
+    const Message end = block_inclusive_sums(mine, shared);
+    const bool mass = quantity == Quantity::kMass;
+    const uint64_t left = range.left_of(target, quantity);
+    const uint64_t reached = mass ? end.a : end.b;
+    if (reached - (mass ? mine.a : mine.b) < left && left <= reached) {
+      shared.located[0] = {static_cast<uint64_t>(tid), mine.b, end.a - mine.a, end.b - mine.b};
+    }
+    __syncthreads();
+    const Located at = shared.located[0];
+    range.narrow(at, shift);
+  }
+}
+
+// The last comparison, of at most 32 tokens by one warp.
+__device__ inline Border compare_small(Shared& shared, Weighting w, Quantity quantity,
+                                       uint64_t target, const Range& range) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool valid = static_cast<uint64_t>(lane) < range.count;
+  const uint64_t mine = valid ? shared.small_list[lane] : kNoToken;
+  const uint64_t weight = valid ? weight_of(octaves_of(preferred_logit(mine), w.max, w.scale)) : 0;
+  uint64_t mass = range.mass_before;
+  uint64_t count = range.count_before;
+  for (int l = 0; l < 32; ++l) {
+    const uint64_t other = __shfl_sync(0xffffffffu, mine, l);
+    const uint64_t other_weight = __shfl_sync(0xffffffffu, weight, l);
+    if (other != kNoToken && other <= mine) {
+      mass += other_weight;
+      ++count;
+    }
+  }
+  const bool reaches = valid && (quantity == Quantity::kMass ? mass : count) >= target;
+  uint64_t border = reaches ? mine : kNoToken;
+#pragma unroll
+  for (int half = 16; half > 0; half /= 2) {
+    border = MinOf()(border, __shfl_xor_sync(0xffffffffu, border, half));
+  }
+  const uint32_t owner = __ballot_sync(0xffffffffu, mine == border);
+  return {border, __shfl_sync(0xffffffffu, mass, __ffs(static_cast<int>(owner)) - 1)};
+}
+
+// Run by the first CTA alone, between two barriers of the cluster.
+__device__ inline void finish_border(ClusterRow& row, const Message* messages, Weighting w,
+                                     Quantity quantity, uint64_t target, Range range) {
+  Shared& shared = row.shared;
+  uint64_t tokens[kTokensOfThread];
+  uint64_t lo = kNoToken;
+  uint64_t hi = 0;
+#pragma unroll
+  for (int i = 0; i < kTokensOfThread; ++i) {
+    tokens[i] = listed(row, messages, threadIdx.x + static_cast<uint64_t>(i) * kThreads);
+    lo = MinOf()(lo, tokens[i]);
+    if (tokens[i] != kNoToken) hi = MaxOf()(hi, tokens[i]);
+  }
+  range.lo = block_reduce(lo, shared, MinOf());
+  range.hi = block_reduce(hi, shared, MaxOf());
+  narrow_locally(shared, w, quantity, target, tokens, range);
+  __syncthreads();
+  if (threadIdx.x == 0) shared.list_count = 0;
+  __syncthreads();
+  for (const uint64_t p : tokens) {
+    if (p != kNoToken && range.holds(p)) shared.small_list[atomicAdd(&shared.list_count, 1u)] = p;
+  }
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  const Border border = compare_small(shared, w, quantity, target, range);
+  if (static_cast<int>(threadIdx.x) < row.ctas) {
+    row.shared_of(static_cast<int>(threadIdx.x)).border[row.parity] = border;
+  }
+}
+
+// The token with which the quantity, summed in order of preference, first reaches the target;
+// 1 <= target <= all. `totals` is of the histogram of round 0 with the same weighting.
+__device__ inline Border find_border(ClusterRow& row, Weighting w, const Totals& totals,
+                                     Quantity quantity, uint64_t target) {
+  const Located at = locate(row, totals, 0, quantity, target);
+  Range range = {0, kNoToken, at.bin_count, at.mass_before, at.count_before};
+  const Message* messages = nullptr;
+  if (at.bin_count > kListRoom) {
+    range = range_of_bin(row, w, at);
+    narrow_to_list(row, w, quantity, target, range);
+    messages = collect(row, [&](float x, uint32_t id) { return range.holds(preference(x, id)); });
+  } else {
+    messages = collect(row, [&](float x, uint32_t) {
+      const float octaves = octaves_of(x, w.max, w.scale);
+      return distance_bin(octaves, weight_of(octaves)) == static_cast<int>(at.bin);
+    });
+  }
+  if (row.rank == 0) finish_border(row, messages, w, quantity, target, range);
+  cg::this_cluster().sync();
+  const Border border = row.shared.border[row.parity];
+  row.parity ^= 1;
+  return border;
+}
+
+}  // namespace sampler
+
+}  // namespace ashlar
+
+#endif  // ASHLAR_SAMPLING_BORDER_CUDA_CUH_
