@@ -1,0 +1,100 @@
+// resolve_rows and accept_tokens on a step made by hand: a prompt that starts, a sequence that is
+// fed with a draft, one without output, and padding.
+#include "kernels/step_rows/step_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace ashlar {
+namespace {
+
+TensorView view(std::vector<int32_t>& values) {
+  return TensorView(values.data(), DType::kI32, {static_cast<int64_t>(values.size())});
+}
+TensorView view(std::vector<int32_t>& values, int64_t rows) {
+  return TensorView(values.data(), DType::kI32, {rows, static_cast<int64_t>(values.size()) / rows});
+}
+
+struct Fixture {
+  std::unique_ptr<Device> device = new_cpu_device(1);
+  std::unique_ptr<Stream> stream = device->new_stream();
+  std::vector<int32_t> slots = {2, 0, 1};
+  std::vector<int32_t> sequence_starts = {0, 2, 4, 5};
+  std::vector<int32_t> feed = {70, 71, 72};
+  std::vector<int32_t> lengths = {10, 20, 30};
+  std::vector<int32_t> drafts = {5, 6, 7};  // one a slot
+
+  // What accept_tokens says of the three sequences; the second has two output rows.
+  std::vector<int32_t> accept(std::vector<int32_t> sampled, std::vector<int32_t> failures) {
+    std::vector<int32_t> first_output = {0, 1, kNoOutput};
+    std::vector<int32_t> draft_counts = {0, 1, 0};
+    std::vector<int32_t> accepted(3, -9);
+    accept_tokens(*stream, {.slots = view(slots),
+                            .sequence_starts = view(sequence_starts),
+                            .first_output = view(first_output),
+                            .draft_counts = view(draft_counts),
+                            .sampled = view(sampled),
+                            .failures = view(failures),
+                            .feed = view(feed),
+                            .lengths = view(lengths),
+                            .drafts = view(drafts, 3),
+                            .counts = view(counts, 3),
+                            .counted = view(counted),
+                            .accepted = view(accepted)});
+    return accepted;
+  }
+  std::vector<int32_t> counts = std::vector<int32_t>(3 * 10);
+  std::vector<int32_t> counted = {1, 1, 0};
+};
+
+using Ints = std::vector<int32_t>;
+
+TEST(StepRows, TokensAndPositionsComeFromTheSlots) {
+  Fixture f;
+  Ints host_tokens = {3, 4, kFedToken, kFedToken, 8, 9};
+  Ints row_sequence = {0, 0, 1, 1, 2, -1};
+  Ints starts = {100, kKeepsLength, kKeepsLength};
+  Ints tokens(6, -9);
+  Ints positions(6, -9);
+  resolve_rows(*f.stream, {.host_tokens = view(host_tokens),
+                           .row_sequence = view(row_sequence),
+                           .sequence_starts = view(f.sequence_starts),
+                           .slots = view(f.slots),
+                           .starts = view(starts),
+                           .feed = view(f.feed),
+                           .lengths = view(f.lengths),
+                           .drafts = view(f.drafts, 3),
+                           .tokens = view(tokens),
+                           .positions = view(positions)});
+  EXPECT_EQ(tokens, (Ints{3, 4, 70, 5, 8, 0}));
+  EXPECT_EQ(positions, (Ints{100, 101, 10, 11, 20, 0}));
+  EXPECT_EQ(f.lengths, (Ints{10, 20, 100}));
+}
+
+TEST(StepRows, ADraftStaysIfItIsTheTokenSampledBeforeIt) {
+  Fixture right;
+  EXPECT_EQ(right.accept({1, 5, 9}, {0, 0, 0}), (Ints{1, 2, 0}));
+  EXPECT_EQ(right.feed, (Ints{9, 71, 1}));
+  EXPECT_EQ(right.lengths, (Ints{12, 21, 32}));
+  EXPECT_EQ(right.counts[5], 1);
+  EXPECT_EQ(right.counts[9], 1);
+  EXPECT_EQ(right.counts[2 * 10 + 1], 0) << "a slot that is not counted";
+  Fixture wrong;
+  EXPECT_EQ(wrong.accept({1, 4, 9}, {0, 0, 0}), (Ints{1, 1, 0}));
+  EXPECT_EQ(wrong.feed, (Ints{4, 71, 1}));
+  EXPECT_EQ(wrong.lengths, (Ints{11, 21, 32}));
+  EXPECT_EQ(wrong.counts[9], 0);
+}
+
+TEST(StepRows, AFailureTakesTheWholeSequence) {
+  Fixture f;
+  EXPECT_EQ(f.accept({1, 5, 9}, {0, 0, 1}), (Ints{1, 0, 0}));
+  EXPECT_EQ(f.feed, (Ints{0, 71, 1}));
+  Fixture late;
+  EXPECT_EQ(late.accept({1, 4, 9}, {0, 0, 1}), (Ints{1, 1, 0})) << "of a row that does not count";
+}
+
+}  // namespace
+}  // namespace ashlar
