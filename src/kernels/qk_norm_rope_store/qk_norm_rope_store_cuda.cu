@@ -100,93 +100,96 @@ __device__ __forceinline__ void store_half(const Half<kVector>& half, T* y) {
   }
 }
 
+// The two halves of a lane's pairs.
 template <int kVector>
-__device__ __forceinline__ void norm(Half<kVector>& low, Half<kVector>& high, const float* weight,
-                                     int first, int half, bool active, float eps) {
+struct Pairs {
+  Half<kVector> low;
+  Half<kVector> high;
+};
+
+template <int kVector, class T>
+__device__ __forceinline__ Pairs<kVector> load_pairs(const T* x, int half, bool active) {
+  if (!active) return {};
+  return {load_half<kVector>(x), load_half<kVector>(x + half)};
+}
+
+template <int kVector>
+__device__ __forceinline__ void norm(Pairs<kVector>& x, const Pairs<kVector>& weight, int size,
+                                     float eps) {
   float sum = 0.0f;
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) sum = __fmaf_rn(low.v[i], low.v[i], sum);
+  for (int i = 0; i < kVector; ++i) sum = __fmaf_rn(x.low.v[i], x.low.v[i], sum);
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) sum = __fmaf_rn(high.v[i], high.v[i], sum);
-  sum = warp_sum(sum);
-  const float inverse = device_rsqrt(__fadd_rn(__fdiv_rn(sum, static_cast<float>(2 * half)), eps));
-  if (!active) return;
-  const Half<kVector> w_low = load_half<kVector>(weight + first);
-  const Half<kVector> w_high = load_half<kVector>(weight + half + first);
+  for (int i = 0; i < kVector; ++i) sum = __fmaf_rn(x.high.v[i], x.high.v[i], sum);
+  const float mean = __fdiv_rn(warp_sum(sum), static_cast<float>(size));
+  const float inverse = device_rsqrt(__fadd_rn(mean, eps));
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    low.v[i] = __fmul_rn(__fmul_rn(low.v[i], inverse), w_low.v[i]);
-    high.v[i] = __fmul_rn(__fmul_rn(high.v[i], inverse), w_high.v[i]);
+    x.low.v[i] = __fmul_rn(__fmul_rn(x.low.v[i], inverse), weight.low.v[i]);
+    x.high.v[i] = __fmul_rn(__fmul_rn(x.high.v[i], inverse), weight.high.v[i]);
   }
 }
 
 template <int kVector>
-__device__ __forceinline__ void rotate(Half<kVector>& low, Half<kVector>& high,
-                                       const Half<kVector>& cosine, const Half<kVector>& sine) {
+__device__ __forceinline__ void rotate(Pairs<kVector>& pairs, const Pairs<kVector>& table) {
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    const float x = low.v[i];
-    const float y = high.v[i];
-    low.v[i] = __fsub_rn(__fmul_rn(x, cosine.v[i]), __fmul_rn(y, sine.v[i]));
-    high.v[i] = __fadd_rn(__fmul_rn(y, cosine.v[i]), __fmul_rn(x, sine.v[i]));
+    const float x = pairs.low.v[i];
+    const float y = pairs.high.v[i];
+    const float c = table.low.v[i];
+    const float s = table.high.v[i];
+    pairs.low.v[i] = __fsub_rn(__fmul_rn(x, c), __fmul_rn(y, s));
+    pairs.high.v[i] = __fadd_rn(__fmul_rn(y, c), __fmul_rn(x, s));
   }
 }
 
-// Grid [T, heads / kWarps]. T is the element type of the pages.
+// Grid [T, heads / kWarps]. T is the element type of the pages. Loads are issued as early as what
+// they depend on allows: at one row the kernel is three memory latencies and little else.
 template <class T, int kVector>
 __global__ void __launch_bounds__(32 * kWarps) qk_norm_rope_store_kernel(StoreKernelArgs args) {
-  wait_for_predecessor();
-  let_successor_start();
   const int64_t t = blockIdx.x;
   const int head = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
-  if (head >= args.heads + 2 * args.kv_heads) return;
-  const int32_t sequence = args.row_sequence[t];
-  if (sequence < 0) return;
-  const int32_t position = args.positions[t];
-  // What the CPU cell checks; nothing here can report, and a wrong address must not be written.
-  if (position < 0 || position >= args.table_positions) __trap();
-
   const int half = args.size / 2;
   const int first = static_cast<int>(threadIdx.x) % 32 * kVector;
   const bool active = first < half;
-  __nv_bfloat16* x = args.qkv + t * args.qkv_stride + static_cast<int64_t>(head) * args.size;
-  Half<kVector> low = {};
-  Half<kVector> high = {};
-  if (active) {
-    low = load_half<kVector>(x + first);
-    high = load_half<kVector>(x + half + first);
-  }
   const bool is_query = head < args.heads;
   const bool is_value = head >= args.heads + args.kv_heads;
+  const float* norm_weight = is_query ? args.q_norm : args.k_norm;
+  const bool normed = norm_weight != nullptr && !is_value;
+  // Weights never change, so they may be read before the predecessor is done.
+  const Pairs<kVector> weight = load_pairs<kVector>(norm_weight + first, half, active && normed);
+  wait_for_predecessor();
+  let_successor_start();
+  if (head >= args.heads + 2 * args.kv_heads) return;
+  __nv_bfloat16* x = args.qkv + t * args.qkv_stride + static_cast<int64_t>(head) * args.size;
+  const int32_t sequence = args.row_sequence[t];
+  const int32_t position = args.positions[t];
+  Pairs<kVector> pairs = load_pairs<kVector>(x + first, half, active);
+  if (sequence < 0) return;
+  // What the CPU cell checks; nothing here can report, and a wrong address must not be written.
+  const int32_t entry = position / args.page_positions;
+  if (position < 0 || position >= args.table_positions || entry >= args.table_pages) __trap();
+  const int32_t page = args.page_table[sequence * args.table_stride + entry];
   if (!is_value) {
-    Half<kVector> cosine = {};
-    Half<kVector> sine = {};
-    if (active) {
-      const float* table = args.cos_sin + static_cast<int64_t>(position) * args.size;
-      cosine = load_half<kVector>(table + first);
-      sine = load_half<kVector>(table + half + first);
-    }
-    const float* weight = is_query ? args.q_norm : args.k_norm;
-    if (weight != nullptr) norm<kVector>(low, high, weight, first, half, active, args.eps);
-    rotate<kVector>(low, high, cosine, sine);
+    const float* table = args.cos_sin + static_cast<int64_t>(position) * args.size;
+    const Pairs<kVector> cos_sin = load_pairs<kVector>(table + first, half, active);
+    if (normed) norm<kVector>(pairs, weight, args.size, args.eps);
+    rotate<kVector>(pairs, cos_sin);
   }
   if (!active) return;
   if (is_query) {
-    store_half<kVector>(low, x + first);
-    store_half<kVector>(high, x + half + first);
+    store_half<kVector>(pairs.low, x + first);
+    store_half<kVector>(pairs.high, x + half + first);
     return;
   }
-  const int32_t entry = position / args.page_positions;
-  if (entry >= args.table_pages) __trap();
-  const int32_t page = args.page_table[sequence * args.table_stride + entry];
   if (page < 0 || page >= args.page_count) __trap();
   const CudaKvPages<T> pages = {static_cast<T*>(args.pages), args.kv_heads, args.page_positions,
                                 args.size};
   const int group = head - args.heads - (is_value ? args.kv_heads : 0);
   T* to = (is_value ? pages.values(page, group) : pages.keys(page, group)) +
           static_cast<int64_t>(position % args.page_positions) * args.size;
-  store_half<kVector>(low, to + first);
-  store_half<kVector>(high, to + half + first);
+  store_half<kVector>(pairs.low, to + first);
+  store_half<kVector>(pairs.high, to + half + first);
 }
 
 template <class T>
