@@ -360,4 +360,8 @@ const GgufValue* GgufFile::find(std::string_view key) const {
   return &entries_[*at].value;
 }
 
+void GgufFile::give_back() const {
+  if (mapping_ != nullptr) give_back_pages(mapping_->bytes());
+}
+
 }  // namespace ashlar

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +19,7 @@ namespace {
 constexpr size_t kSlabBytes = size_t{16} << 20;
 constexpr size_t kAlignment = 64;
 
-// At the beginning of each slab: its buffers, and one while it is being cut.
+// At the beginning of each slab: its buffers, and one while it is open.
 struct SlabHead {
   std::atomic<int64_t> users;
 };
@@ -35,25 +36,35 @@ void free_in_slab(void* data, size_t) {
 }  // namespace
 
 Slabs::~Slabs() {
-  if (slab_ != nullptr) leave(slab_);
+  for (const OpenSlab& slab : open_) leave(slab.data);
+}
+
+Slabs::OpenSlab* Slabs::slab_with(size_t bytes) {
+  for (OpenSlab& slab : open_) {
+    if (slab.used + bytes <= kSlabBytes) return &slab;
+  }
+  void* memory = std::aligned_alloc(kSlabBytes, kSlabBytes);
+  if (memory == nullptr) return nullptr;
+  madvise(memory, kSlabBytes, MADV_HUGEPAGE);
+  if (open_.size() == kMostOpen) {
+    const auto fullest = std::ranges::max_element(open_, {}, &OpenSlab::used);
+    leave(fullest->data);
+    open_.erase(fullest);
+  }
+  new (memory) SlabHead{1};
+  open_.push_back({static_cast<std::byte*>(memory), kAlignment});
+  return &open_.back();
 }
 
 Buffer Slabs::allocate(size_t bytes) {
   const auto rounded =
       static_cast<size_t>(round_up(static_cast<int64_t>(bytes), static_cast<int64_t>(kAlignment)));
   const std::lock_guard lock(mutex_);
-  if (slab_ == nullptr || used_ + rounded > kSlabBytes) {
-    void* memory = std::aligned_alloc(kSlabBytes, kSlabBytes);
-    if (memory == nullptr) return {};
-    madvise(memory, kSlabBytes, MADV_HUGEPAGE);
-    if (slab_ != nullptr) leave(slab_);
-    slab_ = static_cast<std::byte*>(memory);
-    new (slab_) SlabHead{1};
-    used_ = kAlignment;
-  }
-  reinterpret_cast<SlabHead*>(slab_)->users.fetch_add(1);
-  Buffer buffer(slab_ + used_, bytes, free_in_slab);
-  used_ += rounded;
+  OpenSlab* slab = slab_with(rounded);
+  if (slab == nullptr) return {};
+  reinterpret_cast<SlabHead*>(slab->data)->users.fetch_add(1);
+  Buffer buffer(slab->data + slab->used, bytes, free_in_slab);
+  slab->used += rounded;
   return buffer;
 }
 

@@ -31,5 +31,28 @@ TEST(Slabs, BuffersAreApartAndKeepWhatIsWritten) {
   }
 }
 
+TEST(Slabs, SmallBuffersFillWhatLargeOnesLeave) {
+  Slabs slabs;
+  const Buffer first = slabs.allocate(Slabs::kLargest);
+  std::vector<Buffer> others;
+  for (int i = 0; i < 3; ++i) others.push_back(slabs.allocate(Slabs::kLargest));
+  // Three fit beside the head of a slab, so the last of these began another.
+  const Buffer small = slabs.allocate(Slabs::kSmallest);
+  EXPECT_EQ(static_cast<const std::byte*>(small.data()),
+            static_cast<const std::byte*>(first.data()) + 3 * Slabs::kLargest);
+}
+
+// More slabs than stay open: the fullest are closed, and none is freed under its buffers.
+TEST(Slabs, ClosedSlabsKeepTheirBuffers) {
+  Slabs slabs;
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 30; ++i) {  // ten slabs
+    buffers.push_back(slabs.allocate(Slabs::kLargest));
+    ASSERT_NE(buffers.back().data(), nullptr);
+    std::memset(buffers.back().data(), i, 64);
+  }
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(*static_cast<const unsigned char*>(buffers[i].data()), i);
+}
+
 }  // namespace
 }  // namespace ashlar

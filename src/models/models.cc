@@ -2,6 +2,7 @@
 #include "models/model.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <nlohmann/json.hpp>
 
@@ -32,6 +33,16 @@ void Model::adopt(ModelInfo info, const ModelBuilder& builder,
 
 std::span<const ModelFamily* const> model_families() { return kFamilies; }
 
+namespace {
+
+// What loading leaves behind: pages of the file, and memory that the allocator keeps for itself.
+void give_back_leftovers(const Checkpoint& checkpoint) {
+  if (checkpoint.gguf() != nullptr) checkpoint.gguf()->give_back();
+  malloc_trim(0);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Model>> load_model(std::shared_ptr<Checkpoint> checkpoint, Device& device,
                                           const ModelOptions& options) {
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
@@ -39,7 +50,11 @@ Result<std::unique_ptr<Model>> load_model(std::shared_ptr<Checkpoint> checkpoint
   std::string known;
   for (const ModelFamily* family : model_families()) {
     for (const char* one : family->model_types) {
-      if (type == one) return family->build(std::move(checkpoint), device, options);
+      if (type == one) {
+        Result<std::unique_ptr<Model>> model = family->build(checkpoint, device, options);
+        if (model) give_back_leftovers(*checkpoint);
+        return model;
+      }
       known += fmt::format("{}{}", known.empty() ? "" : ", ", one);
     }
   }
