@@ -21,7 +21,7 @@ constexpr int64_t kTile = kPanelTileRows;
 // part pass.
 constexpr int64_t kRowBlock = 4 * kTile;
 // Parts a thread: so many that a faster thread can take over what is left of a slower one, so few
-// that the rows above serve several panels.
+// that the rows above serve several panels, or that taking a part is nothing beside one row.
 constexpr int64_t parts_a_thread(int64_t rows) { return rows > kRowBlock ? 4 : rows > 1 ? 48 : 16; }
 
 // Where a row of the fused matrix lies.
