@@ -16,9 +16,9 @@ namespace {
 
 void print_synthetic() {
   print_out(
-      "\n## `synthetic:PRESET`\n\nA model argument; `synthetic:qwen3-4b?layers=2&seed=7` sets "
-      "options "
-      "of it. [synthetic.md](synthetic.md) tells more.\n\n"
+      "\n## `synthetic:PRESET`\n\n"
+      "A model argument; `synthetic:qwen3-4b?layers=2&seed=7` sets options of it. "
+      "[synthetic.md](synthetic.md) tells more.\n\n"
       "| Preset | Layers | Hidden | Vocabulary | Decodable |\n|---|---|---|---|---|\n");
   for (const SyntheticPreset& preset : synthetic_presets()) {
     print_out("| `{}` | {} | {} | {} | {} |\n", preset.name, preset.layers, preset.hidden,

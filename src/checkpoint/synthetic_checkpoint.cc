@@ -3,7 +3,9 @@
 //
 // Matrices have deviation 1 / sqrt(columns), so that rows of unit size stay of unit size through
 // every projection; embedding and head twice that, so that logits spread over about ±6 and a
-// sampler has something to choose. Norm weights lie near the value that means one.
+// sampler has something to choose. Gemma's embedding is its head and is scaled up by sqrt(hidden)
+// where it enters: with that deviation a token would only ever predict itself, so it has half.
+// Norm weights lie near the value that means one.
 #include <cmath>
 
 #include "checkpoint/contents.h"
@@ -15,6 +17,7 @@ namespace ashlar {
 namespace {
 
 constexpr double kHeadGain = 2.0;
+constexpr double kGemmaHeadGain = 0.5;
 constexpr double kNormDeviation = 0.05;
 
 class Tensors {
@@ -97,11 +100,13 @@ Result<CheckpointContents> read_synthetic_checkpoint(const std::string& argument
     return std::nullopt;
   };
   Tensors tensors(spec, use, contents);
-  ASHLAR_TRY(tensors.matrix("model.embed_tokens", spec.vocabulary(), preset.hidden, kHeadGain));
+  const bool gemma = preset.family == "gemma3_text";
+  ASHLAR_TRY(tensors.matrix("model.embed_tokens", spec.vocabulary(), preset.hidden,
+                            gemma ? kGemmaHeadGain : kHeadGain));
   for (int64_t layer = 0; layer < spec.layer_count(); ++layer) {
     ASHLAR_TRY(add_layer(preset, layer, tensors));
   }
-  ASHLAR_TRY(tensors.norm("model.norm", preset.hidden, preset.family == "gemma3_text" ? 0.0 : 1.0));
+  ASHLAR_TRY(tensors.norm("model.norm", preset.hidden, gemma ? 0.0 : 1.0));
   if (!preset.tied) {
     ASHLAR_TRY(tensors.matrix("lm_head", spec.vocabulary(), preset.hidden, kHeadGain));
   }

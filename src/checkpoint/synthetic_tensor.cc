@@ -20,10 +20,18 @@
 namespace ashlar {
 namespace {
 
+constexpr int64_t kRun = 16;
 constexpr int64_t kElementsOfAThread = 1 << 18;  // fewer are not worth starting one
 
 void fill(const SyntheticValues& values, int64_t begin, int64_t end, uint16_t* out) {
-  for (int64_t i = begin; i < end; ++i) out[i] = synthetic_bf16(values, static_cast<uint64_t>(i));
+  // Runs of a fixed length become vector instructions.
+  int64_t i = begin;
+  for (; i + kRun <= end; i += kRun) {
+    for (int64_t j = 0; j < kRun; ++j) {
+      out[i + j] = synthetic_bf16(values, static_cast<uint64_t>(i + j));
+    }
+  }
+  for (; i < end; ++i) out[i] = synthetic_bf16(values, static_cast<uint64_t>(i));
 }
 
 int usable_threads() {
