@@ -7,6 +7,7 @@
 
 #include "checkpoint/hf_export.h"
 #include "console.h"
+#include "device_choice.h"
 #include "flags.h"
 #include "model_session.h"
 #include "verbs.h"
@@ -169,7 +170,7 @@ Result<int> inspect(const InspectCommand& command) {
     text["refused"] = opened.error().message;
     exit_code = 1;
   }
-  ASHLAR_ASSIGN(const auto device, make_device(command.device));
+  ASHLAR_ASSIGN(const auto device, open_device(command.device, DeviceNeed::kEngine));
   // Without a tokenizer every row of the head counts as decodable.
   const auto built =
       build_model(opened ? opened->checkpoint : checkpoint,

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "device/cores.h"
+#include "device_choice.h"
 #include "text/gguf_vocabulary.h"
 
 namespace ashlar {
@@ -75,15 +75,6 @@ Result<OpenedModel> open_model(const std::string& argument, const Environment& e
   return opened;
 }
 
-Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
-  if (options.threads > usable_cores()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--threads: {} is more than the {} cores that this process may use",
-                options.threads, usable_cores());
-  }
-  return new_cpu_device(static_cast<int>(options.threads));  // the only device of this build
-}
-
 Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoint,
                                            int64_t decodable, Device& device,
                                            const DeviceOptions& options, int64_t context_length) {
@@ -97,7 +88,7 @@ Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoin
 Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options) {
   ModelSession session;
   session.opened = std::make_unique<OpenedModel>(std::move(opened));
-  ASHLAR_ASSIGN(session.device, make_device(options.device));
+  ASHLAR_ASSIGN(session.device, open_device(options.device, DeviceNeed::kEngine));
   ASHLAR_ASSIGN(session.model,
                 build_model(session.opened->checkpoint, session.tokenizer().vocab_size(),
                             *session.device, options.device, options.engine.max_context));

@@ -42,7 +42,6 @@ struct ModelSession {
   const Tokenizer& tokenizer() const { return *opened->tokenizer; }
 };
 
-Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options);
 // context_length: positions to prepare for; 0: the checkpoint's.
 Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoint,
                                            int64_t decodable, Device& device,

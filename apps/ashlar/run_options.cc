@@ -39,8 +39,8 @@ Status read_number(const nlohmann::json& value, const std::string& key, auto& ta
 }  // namespace
 
 void DeviceOptions::add_to(OptionFields& fields) {
-  fields.add("device", device, "where the model runs; auto takes the best there is")
-      .one_of({"auto", "cpu"});
+  fields.add("device", device,
+             "where the model runs: auto (the best there is), cpu, cuda or cuda:N");
   fields.add("threads", threads, "worker threads of the cpu; 0: one a usable core").range(0, 1024);
   fields.add("kv_type", kv_type, "element type of cached keys and values").one_of({"f16", "f32"});
 }
