@@ -26,7 +26,8 @@ usage: ./do COMMAND [ARGUMENT...]
                            (or the test programs named); PRESET: cpu (default), asan, tsan;
                            cuda: the tests that need an NVIDIA GPU
   build [PRESET] [TARGET...]  set up and build; the program is build/PRESET/ashlar; PRESET cuda
-                           needs no GPU and fetches the CUDA compiler where there is none
+                           (the program and its GPU tests) needs no GPU, and fetches the CUDA
+                           compiler where there is none
   setup                    install what is missing, looking anew
   check [PART...]          all that a change must pass; parts: format layers sizes scripts docs cuda
                            asan tsan fuzz
@@ -133,6 +134,10 @@ command_build() {
     shift
   fi
   setup build
+  # The tests that need no GPU are those of the cpu preset.
+  if [[ $preset == cuda && $# -eq 0 ]]; then
+    set -- ashlar cuda_tests
+  fi
   build "$preset" "$@"
 }
 
