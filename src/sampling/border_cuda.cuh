@@ -26,11 +26,21 @@ struct Weighting {
   float scale;
 };
 
-// The bin of a weight in round 0. Tokens without weight are in the last one, whose other tokens are
-// further up.
+constexpr int kZeroBin = kBins - 1;
+constexpr int kLeastDoubtfulBin = 40 * kBinsPerOctave;  // below it every token has a weight
+
+// The bin of a weight in round 0. Tokens without weight have the last one for themselves.
 __device__ __forceinline__ int distance_bin(float octaves, uint64_t weight) {
-  if (weight == 0) return kBins - 1;
-  return min(static_cast<int>(-octaves * static_cast<float>(kBinsPerOctave)), kBins - 2);
+  if (weight == 0) return kZeroBin;
+  return min(static_cast<int>(-octaves * static_cast<float>(kBinsPerOctave)), kZeroBin - 1);
+}
+
+// Whether a token is in a bin, mostly without computing its weight.
+__device__ __forceinline__ bool is_in_bin(float octaves, int bin) {
+  if (bin < kLeastDoubtfulBin) {
+    return min(static_cast<int>(-octaves * static_cast<float>(kBinsPerOctave)), kZeroBin) == bin;
+  }
+  return distance_bin(octaves, weight_of(octaves)) == bin;
 }
 
 // Tokens of weight 0 are counted only if asked for: they can be among the alternatives that are
@@ -50,7 +60,7 @@ __device__ inline Totals distance_histogram(ClusterRow& row, Weighting w, bool c
   });
   if (count_zeros) {
     const uint64_t all = block_reduce(zeros, shared, SumOf());
-    if (threadIdx.x == 0) shared.hist_count[kBins - 1] += static_cast<uint32_t>(all);
+    if (threadIdx.x == 0) shared.hist_count[kZeroBin] += static_cast<uint32_t>(all);
   }
   return merge_histograms(row, 0);
 }
@@ -87,8 +97,7 @@ __device__ inline Range range_of_bin(ClusterRow& row, Weighting w, const Located
   uint64_t lo = kNoToken;
   uint64_t hi = 0;
   row.for_each([&](float x, uint32_t id) {
-    const float octaves = octaves_of(x, w.max, w.scale);
-    if (distance_bin(octaves, weight_of(octaves)) != static_cast<int>(at.bin)) return;
+    if (!is_in_bin(octaves_of(x, w.max, w.scale), static_cast<int>(at.bin))) return;
     const uint64_t p = preference(x, id);
     lo = MinOf()(lo, p);
     hi = MaxOf()(hi, p);
@@ -244,8 +253,7 @@ __device__ inline Border find_border(ClusterRow& row, Weighting w, const Totals&
     messages = collect(row, [&](float x, uint32_t id) { return range.holds(preference(x, id)); });
   } else {
     messages = collect(row, [&](float x, uint32_t) {
-      const float octaves = octaves_of(x, w.max, w.scale);
-      return distance_bin(octaves, weight_of(octaves)) == static_cast<int>(at.bin);
+      return is_in_bin(octaves_of(x, w.max, w.scale), static_cast<int>(at.bin));
     });
   }
   if (row.rank == 0) finish_border(row, messages, w, quantity, target, range);

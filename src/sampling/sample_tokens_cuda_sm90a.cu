@@ -296,8 +296,9 @@ __device__ int32_t draw(ClusterRow& row, Weighting w, uint64_t border, uint64_t 
     const float x = row.x[i];
     const bool kept =
         x > border_x || (x == border_x && row.first + static_cast<uint32_t>(i) <= border_id);
+    if (!kept) return 0;  // most tokens of a row that is cut; a warp of them skips the rest
     const uint64_t weight = weight_of(octaves_of(x, w.max, w.scale));
-    return kept && weight >= least ? weight : 0;
+    return weight >= least ? weight : 0;
   };
   // Neighbouring elements to a thread, an odd number of them: no two lanes meet in a bank.
   const int run = (row.count + kThreads - 1) / kThreads | 1;
