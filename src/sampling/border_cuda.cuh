@@ -1,12 +1,13 @@
 // Where a row is cut: the least preferred token that top-k, top-p or a list of alternatives still
 // keeps, found without sorting a vocabulary.
 //
-// Round 0 is a histogram of all tokens over their distance from the likeliest one, 24 bins an
-// octave. The bin in which the border lies is collected, a few hundred tokens of a flat row, and
-// the first CTA finishes alone: it cuts the range of preferences that is left into 512 bins, again
-// and again, until one warp can compare what remains. A bin that does not fit the list (many equal
-// logits, say) is first cut the same way by the whole cluster. No two tokens have the same
-// preference, so every loop ends; counts and masses are integers, so every border is exact.
+// Round 0 is a histogram of tokens over their distance from the likeliest one, 64 bins an octave
+// for 16 octaves and one for the rest. The bin in which the border lies is collected, a few hundred
+// tokens of a flat row, and the first CTA finishes alone: it cuts the range of preferences that is
+// left into 512 bins, again and again, until one warp can compare what remains. A bin that does not
+// fit the list (many equal logits, say) is first cut the same way by the whole cluster. No two
+// tokens have the same preference, so every loop ends; counts and masses are integers, so every
+// border is exact.
 #ifndef ASHLAR_SAMPLING_BORDER_CUDA_CUH_
 #define ASHLAR_SAMPLING_BORDER_CUDA_CUH_
 
@@ -24,43 +25,44 @@ constexpr uint64_t kNoToken = ~0ull;  // after all tokens, in the order of prefe
 struct Weighting {
   float max;
   float scale;
+  // Tokens of weight 0 are counted, too: they can be among the alternatives that are reported, but
+  // are never drawn.
+  bool zeros = false;
 };
 
-constexpr int kZeroBin = kBins - 1;
-constexpr int kLeastDoubtfulBin = 40 * kBinsPerOctave;  // below it every token has a weight
-
-// The bin of a weight in round 0. Tokens without weight have the last one for themselves.
-__device__ __forceinline__ int distance_bin(float octaves, uint64_t weight) {
-  if (weight == 0) return kZeroBin;
-  return min(static_cast<int>(-octaves * static_cast<float>(kBinsPerOctave)), kZeroBin - 1);
+// The bin of a token in round 0: ever further from the likeliest one, the rest in the last bin.
+__device__ __forceinline__ int distance_bin(float octaves) {
+  constexpr float kTail = kTailBin;
+  return static_cast<int>(fminf(__fmul_rn(-octaves, kBinsPerOctave), kTail));
 }
 
-// Whether a token is in a bin, mostly without computing its weight.
-__device__ __forceinline__ bool is_in_bin(float octaves, int bin) {
-  if (bin < kLeastDoubtfulBin) {
-    return min(static_cast<int>(-octaves * static_cast<float>(kBinsPerOctave)), kZeroBin) == bin;
-  }
-  return distance_bin(octaves, weight_of(octaves)) == bin;
+__device__ __forceinline__ bool is_in_bin(float octaves, int bin, bool zeros) {
+  return distance_bin(octaves) == bin && (bin < kTailBin || zeros || weight_of(octaves) != 0);
 }
 
-// Tokens of weight 0 are counted only if asked for: they can be among the alternatives that are
-// reported, but are never drawn.
-__device__ inline Totals distance_histogram(ClusterRow& row, Weighting w, bool count_zeros) {
+// Most tokens of most rows are in the tail, where the border hardly ever is: they are added in
+// registers, which costs a fraction of an addition to a bin.
+__device__ inline Totals distance_histogram(ClusterRow& row, Weighting w) {
   Shared& shared = row.shared;
   clear_bins(shared);
-  uint32_t zeros = 0;
+  Message tail = {0, 0};
   row.for_each([&](float x, uint32_t) {
     const float octaves = octaves_of(x, w.max, w.scale);
     const uint64_t weight = weight_of(octaves);
-    if (weight == 0) {
-      ++zeros;
+    const int bin = distance_bin(octaves);
+    if (bin < kTailBin) {
+      add_to_bin(shared, bin, weight);
     } else {
-      add_to_bin(shared, distance_bin(octaves, weight), weight);
+      tail.a += weight;
+      tail.b += w.zeros || weight != 0 ? 1 : 0;
     }
   });
-  if (count_zeros) {
-    const uint64_t all = block_reduce(zeros, shared, SumOf());
-    if (threadIdx.x == 0) shared.hist_count[kZeroBin] += static_cast<uint32_t>(all);
+  tail.a = block_reduce(tail.a, shared, SumOf());
+  tail.b = block_reduce(tail.b, shared, SumOf());
+  if (threadIdx.x == 0) {
+    shared.hist_low[kTailBin] = static_cast<uint32_t>(tail.a);
+    shared.hist_high[kTailBin] = static_cast<uint32_t>(tail.a >> 32);
+    shared.hist_count[kTailBin] = static_cast<uint32_t>(tail.b);
   }
   return merge_histograms(row, 0);
 }
@@ -97,7 +99,7 @@ __device__ inline Range range_of_bin(ClusterRow& row, Weighting w, const Located
   uint64_t lo = kNoToken;
   uint64_t hi = 0;
   row.for_each([&](float x, uint32_t id) {
-    if (!is_in_bin(octaves_of(x, w.max, w.scale), static_cast<int>(at.bin))) return;
+    if (!is_in_bin(octaves_of(x, w.max, w.scale), static_cast<int>(at.bin), w.zeros)) return;
     const uint64_t p = preference(x, id);
     lo = MinOf()(lo, p);
     hi = MaxOf()(hi, p);
@@ -253,7 +255,7 @@ __device__ inline Border find_border(ClusterRow& row, Weighting w, const Totals&
     messages = collect(row, [&](float x, uint32_t id) { return range.holds(preference(x, id)); });
   } else {
     messages = collect(row, [&](float x, uint32_t) {
-      return is_in_bin(octaves_of(x, w.max, w.scale), static_cast<int>(at.bin));
+      return is_in_bin(octaves_of(x, w.max, w.scale), static_cast<int>(at.bin), w.zeros);
     });
   }
   if (row.rank == 0) finish_border(row, messages, w, quantity, target, range);

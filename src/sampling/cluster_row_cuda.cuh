@@ -26,7 +26,8 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kLargestCluster = 16;
 constexpr int kSmallestCluster = 8;
 constexpr int kBins = 1024;
-constexpr int kBinsPerOctave = 24;  // 42 octaves hold every weight above 0
+constexpr int kTailBin = kBins - 1;
+constexpr float kBinsPerOctave = 64.0f;
 constexpr int kListRoom = 2048;
 constexpr int kSmallList = 32;
 

@@ -99,9 +99,9 @@ struct BestOfThread {
   }
 };
 
-// Reads the slice, four loads of 16 bytes in flight a thread.
+// Reads the slice, five loads of 16 bytes in flight a thread: with 16 CTAs, all of 151,936 columns.
 __device__ __forceinline__ BestOfThread load_slice(const ClusterRow& row, const float* logits) {
-  constexpr int kBatch = 4;
+  constexpr int kBatch = 5;
   BestOfThread best;
   const float* from = logits + row.first;
   const bool aligned = reinterpret_cast<uintptr_t>(from) % 16 == 0;
@@ -176,7 +176,7 @@ __device__ void report_top(ClusterRow& row, const Raw& raw, uint64_t border, int
 }
 
 __device__ Raw measure(ClusterRow& row, const SampleKernelArgs& args, int32_t wanted, float max) {
-  const Weighting w = {max, 0x1.715476p0f};  // log2(e)
+  const Weighting w = {max, 0x1.715476p0f, true};  // log2(e)
   const int64_t r = blockIdx.y;
   Raw raw = {max, 0.0};
   const auto log_of = [](uint64_t sum) {
@@ -186,7 +186,7 @@ __device__ Raw measure(ClusterRow& row, const SampleKernelArgs& args, int32_t wa
     raw.log_sum = log_of(sum_of_row(row, w));
     return raw;
   }
-  const Totals totals = distance_histogram(row, w, true);
+  const Totals totals = distance_histogram(row, w);
   raw.log_sum = log_of(totals.all.a);
   const uint64_t border =
       find_border(row, w, totals, Quantity::kCount, min(wanted, args.decodable)).preference;
@@ -271,7 +271,7 @@ __device__ uint64_t cut(ClusterRow& row, const SlotSampling& p, Weighting w, int
   const bool cut_k = p.top_k > 0 && p.top_k < decodable;
   const bool cut_p = p.top_p < 1.0;
   if (!cut_k && !cut_p) return kNoToken;
-  const Totals totals = distance_histogram(row, w, false);
+  const Totals totals = distance_histogram(row, w);
   Border kept = {kNoToken, totals.all.a};
   if (cut_k && static_cast<uint64_t>(p.top_k) < totals.all.b) {
     kept = find_border(row, w, totals, Quantity::kCount, static_cast<uint64_t>(p.top_k));
