@@ -114,6 +114,11 @@ EngineStats EngineThread::stats() const {
 
 const EngineOptions& EngineThread::options() const { return state_->engine_options; }
 
+std::string EngineThread::failure() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->failed ? state_->failure.message : "";
+}
+
 void EngineThread::drain() {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   state_->draining = true;

@@ -47,6 +47,8 @@ class EngineThread {
   // Any thread: as of the end of the last finished step. `waiting` includes the inbox.
   EngineStats stats() const;
   const EngineOptions& options() const;  // the effective ones
+  // Any thread: "" or why the device failed. Then submit() refuses for good.
+  std::string failure() const;
 
   // From now on submit() refuses; running and waiting requests go on.
   void drain();

@@ -356,9 +356,11 @@ TEST_F(EngineThreadTest, AFailedDeviceIsToldToEveryoneAndEndsSubmission) {
   ASSERT_TRUE(thread_->submit(request()));
   gate_.wait_for_arrival();
   const RequestId inbox = *thread_->submit(request());
+  EXPECT_EQ(thread_->failure(), "");
   device_.fail_now();
   gate_.open();
   ASSERT_TRUE(thread_->wait_idle(kPatience));
+  EXPECT_EQ(thread_->failure(), "the device fell off the bus");
   EXPECT_EQ(book_.ended(FinishReason::kError), 3u);
   EXPECT_EQ(book_.error(inbox).code, ErrorCode::kDevice);
   EXPECT_EQ(book_.error(inbox).message, "the device fell off the bus");
