@@ -40,17 +40,13 @@ Tokenizer byte_tokenizer() {
   return *tokenizer;
 }
 
-struct SmallModel {
-  Tokenizer tokenizer = byte_tokenizer();
-  ChatTemplate chat_template = *ChatTemplate::compile(kTemplate);
+ServedModel small_model() {
   ServedModel served;
-
-  SmallModel() {
-    served.names = {"m"};
-    served.tokenizer = &tokenizer;
-    served.chat_template = &chat_template;
-  }
-};
+  served.names = {"m"};
+  served.tokenizer = byte_tokenizer();
+  served.chat_template = *ChatTemplate::compile(kTemplate);
+  return served;
+}
 
 void check_refusal(const ApiError& error) {
   CHECK(error.status >= 400 && error.status < 500);
@@ -78,15 +74,17 @@ void check_accepted(const PreparedRequest& prepared, const PromptLimits& limits,
 }  // namespace
 
 void fuzz_http_body(std::string_view input) {
-  static const SmallModel model;
+  static const ServedModel model = small_model();
   if (input.empty()) return;
   const ApiKind kind = input.front() == 'c' ? ApiKind::kChat : ApiKind::kCompletion;
   PromptLimits limits;
   limits.max_bytes = 2000;
   limits.max_prompts = 64;
-  const auto prepared = prepare_request(kind, input.substr(1), model.served, limits);
+  limits.max_context = 300;
+  limits.token_bytes = longest_token_bytes(*model.tokenizer);
+  const auto prepared = prepare_request(kind, input.substr(1), model, limits);
   if (!prepared) return check_refusal(prepared.error());
-  check_accepted(*prepared, limits, model.tokenizer.vocab_size());
+  check_accepted(*prepared, limits, model.tokenizer->vocab_size());
 }
 
 }  // namespace ashlar

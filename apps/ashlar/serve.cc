@@ -35,11 +35,11 @@ struct ServeCommand {
 };
 
 CommandLine command_line(ServeCommand& command) {
-  return {
-      "serve",
-      "Answers clients of the OpenAI API over HTTP.",
-      {{"MODEL", "a folder, a .gguf file, or a hub id in the local cache", &command.model, true}},
-      command.options.fields()};
+  return {"serve",
+          "Answers clients of the OpenAI API over HTTP.",
+          {{"MODEL", "a folder, a .gguf file, a hub id in the local cache, or synthetic:PRESET",
+            &command.model, true}},
+          command.options.fields()};
 }
 
 // What --model-name says, else the file's name without its suffix or the folder's; MODEL as it was
@@ -117,8 +117,8 @@ Status serve(ServeCommand& command, const Words& words) {
   set_log_level(options.log_level);
   ServedModel model;
   model.names = model_names(command);
-  model.tokenizer = &session.tokenizer();
-  model.chat_template = session.opened->chat_template ? &*session.opened->chat_template : nullptr;
+  model.tokenizer = session.tokenizer();
+  model.chat_template = session.opened->chat_template;
   model.defaults = options.sampling;
   ASHLAR_ASSIGN(const auto server,
                 Server::start(*engine, std::move(model), options.server, std::string(version())));

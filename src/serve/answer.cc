@@ -44,17 +44,20 @@ ApiError stopping_error() {
   return api_fail(503, "stopping", "the server is stopping and takes no more requests").value();
 }
 
-// The engine names the field at fault before a colon; its names are ours but for these.
+// The engine names the field at fault before a colon; its names are ours but for two.
 ApiError submit_error(const Error& error, ApiKind kind) {
   ApiError out = api_error(error);
   const std::string_view prompt = kind == ApiKind::kChat ? "messages" : "prompt";
   const std::string_view name = std::string_view(error.message).substr(0, error.message.find(": "));
   if (error.code == ErrorCode::kOutOfRange) {
     out.param = prompt;
+    out.code = "context_length_exceeded";
   } else if (name == "stop_tokens") {
     out.param = "stop_token_ids";
+    out.message.replace(0, name.size(), out.param);
   } else if (name == "prompt") {
     out.param = prompt;
+    out.message.replace(0, name.size(), out.param);
   } else if (name == "n" || name == "min_tokens" || name == "max_tokens" || name == "logit_bias") {
     out.param = name;
   }
@@ -146,14 +149,16 @@ asio::awaitable<Prepared> Answering::prepare() {
   PromptLimits limits;
   limits.max_bytes = context_.options.max_prompt_bytes;
   limits.max_prompts = context_.engine.options().max_waiting;
+  limits.max_context = context_.engine.options().max_context;
+  limits.token_bytes = context_.token_bytes;
   limits.deadline =
       Connection::Clock::now() + std::chrono::milliseconds(context_.options.prompt_timeout_ms);
   const auto body = std::make_shared<std::string>(connection_.take_body());
   const bool is_short = body->size() <= kShortBodyBytes;
   const bool taken = context_.prompts->submit(
-      [box, body, limits, kind = kind_, &model = context_.model] {
+      [box, body, limits, kind = kind_, model = context_.model] {
         try {
-          box->push(prepare_request(kind, *body, model, limits), 1);
+          box->push(prepare_request(kind, *body, *model, limits), 1);
         } catch (const std::exception&) {  // no memory for what the client asks
           box->push(api_fail(500, "internal_error", "not enough memory for this request"), 1);
         }
@@ -169,8 +174,8 @@ asio::awaitable<Prepared> Answering::prepare() {
     if (Connection::Clock::now() >= limits.deadline) break;
     co_await connection_.wait(limits.deadline);
   }
-  // A worker may still be at it; it is bounded by the sizes, and its result falls into a closed
-  // box.
+  // A worker may still be at it; it is bounded by the sizes, owns what it uses, and its result
+  // falls into a closed box.
   co_return api_fail(503, "prompt_timeout",
                      "the prompt was not ready within prompt_timeout_ms; send less or try again");
 }
@@ -204,7 +209,7 @@ std::optional<ApiError> Answering::submit() {
   identity.created = std::time(nullptr);
   identity.model = request_.model;
   identity.fingerprint = fmt::format("ashlar-{}", context_.version);
-  writer_.emplace(std::move(identity), *context_.model.tokenizer, choices,
+  writer_.emplace(std::move(identity), *context_.model->tokenizer, choices,
                   request_.sampling.logprobs.has_value(), request_.include_usage);
   for (size_t prompt = 0; prompt < prompts_.size(); ++prompt) {
     const Result<RequestId> id = context_.engine.submit(make_request(prompt));

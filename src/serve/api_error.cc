@@ -35,9 +35,8 @@ ApiError api_error(const Error& error) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kUnsupported:
     case ErrorCode::kCorrupt:
-      return make(400, "");
     case ErrorCode::kOutOfRange:
-      return make(400, "context_length_exceeded");
+      return make(400, "");
     case ErrorCode::kResourceExhausted:
       return make(400, "too_large");
     case ErrorCode::kNotFound:

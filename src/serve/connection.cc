@@ -2,6 +2,9 @@
 // sees it is refused here. The only file that includes Beast. Writing is in connection_output.cc.
 #include "serve/connection.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include "serve/asio.h"
 //
 #include <boost/beast/core/flat_buffer.hpp>
@@ -25,6 +28,7 @@ namespace {
 constexpr uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr size_t kMaxLingerBytes = 32 << 20;
 constexpr std::chrono::seconds kLinger{2};
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 // Counts for as long as it lives, also when an exception ends a coroutine.
 struct Counted {
@@ -85,21 +89,24 @@ asio::awaitable<void> Connection::run() {
   co_await close_politely();
 }
 
-// Between requests: until there is something to read. False at the end.
-asio::awaitable<bool> Connection::wait_for_bytes() {
-  if (input_->buffer.size() > 0) co_return true;
-  if (context_.draining) co_return false;
-  idle_ = true;
-  read_deadline_ = Clock::now() + std::chrono::milliseconds(context_.options.idle_timeout_ms);
-  SocketError error;
-  co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, into(error));
-  idle_ = false;
-  co_return !error && !timed_out_ && !gone_;
+// Between requests: until one begins. False at the end.
+asio::awaitable<bool> Connection::wait_for_request() {
+  while (!input_->skip_blank_lines()) {
+    if (context_.draining) co_return false;
+    idle_ = true;
+    read_deadline_ = Clock::now() + std::chrono::milliseconds(context_.options.idle_timeout_ms);
+    SocketError error;
+    const auto space = input_->buffer.prepare(Input::kAheadBytes);
+    input_->buffer.commit(co_await socket_.async_read_some(space, into(error)));
+    idle_ = false;
+    if (error || timed_out_ || gone_) co_return false;
+  }
+  co_return true;
 }
 
 asio::awaitable<bool> Connection::read_request() {
-  const bool bytes = co_await wait_for_bytes();
-  if (!bytes) co_return false;
+  const bool begun = co_await wait_for_request();
+  if (!begun) co_return false;
   read_deadline_ = Clock::now() + std::chrono::milliseconds(context_.options.request_timeout_ms);
   Input& input = *input_;
   input.parser.emplace();
@@ -117,7 +124,7 @@ asio::awaitable<bool> Connection::read_request() {
     co_return false;
   }
   if (input.wants_continue()) {
-    write("HTTP/1.1 100 Continue\r\n\r\n");
+    write(kContinue);
     co_await flush();
   }
   co_await http::async_read(socket_, input.buffer, *input.parser, into(error));
@@ -192,16 +199,46 @@ asio::awaitable<void> Connection::unwatch() {
 }
 
 void Connection::watch() {
-  if (watching_ || gone_ || !want_watch_ || input_->buffer.size() >= Input::kMaxAheadBytes) return;
+  if (watching_ || gone_ || !want_watch_) return;
+  if (half_closed_) {
+    watch_for_reset();
+    return;
+  }
+  if (input_->buffer.size() >= Input::kMaxAheadBytes) return;
   watching_ = true;
   const auto space = input_->buffer.prepare(Input::kAheadBytes);
   socket_.async_read_some(space, [self = shared_from_this()](SocketError error, size_t bytes) {
     self->watching_ = false;
     self->input_->buffer.commit(bytes);
-    if (error && error != asio::error::operation_aborted) self->gone_ = true;
+    if (error == asio::error::eof) {
+      self->half_closed_ = true;
+      self->probe();
+    } else if (error && error != asio::error::operation_aborted) {
+      self->gone_ = true;
+    }
     self->watch();
     self->notify();
   });
+}
+
+// A client that closed looks the same as one that only sends no more, until something is sent to
+// it: then its kernel resets. An interim response is something that every client of HTTP/1.1 has to
+// skip. An older one is only asked by TCP, whose probes a kernel answers for another minute.
+void Connection::probe() {
+  const int seconds = 5;
+  setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+  setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+  if (!answered_ && !request_.http_1_0) write(kContinue);
+}
+
+void Connection::watch_for_reset() {
+  watching_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_error,
+                     [self = shared_from_this()](SocketError error) {
+                       self->watching_ = false;
+                       if (error != asio::error::operation_aborted) self->gone_ = true;
+                       self->notify();
+                     });
 }
 
 // Closing a socket with unread input makes the kernel reset it, and the client may lose an answer

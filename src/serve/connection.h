@@ -2,8 +2,9 @@
 // route, writes the answers.
 //
 // It lives on one event loop; every function is called on that loop's thread. While a route works,
-// the socket is watched, so that a client that vanishes is noticed at once; requests that a client
-// sends ahead (pipelining) wait in the buffer up to a bound. Output is queued and written in the
+// the socket is watched, so that a client that vanishes is noticed; requests that a client
+// sends ahead (pipelining) wait in the buffer up to a bound. The end of what a client sends is not
+// the end of the client: it may wait for its answer. Output is queued and written in the
 // background; whoever streams looks at backlog_bytes(). Deadlines are checked by the loop's tick.
 #ifndef ASHLAR_SERVE_CONNECTION_H_
 #define ASHLAR_SERVE_CONNECTION_H_
@@ -65,7 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Input;  // Beast's buffer and parser
 
   asio::awaitable<bool> read_request();
-  asio::awaitable<bool> wait_for_bytes();
+  asio::awaitable<bool> wait_for_request();
   asio::awaitable<void> read_failed(SocketError error);
   asio::awaitable<void> refuse_unread(const ApiError& error);
   std::optional<ApiError> read_refusal(SocketError error) const;
@@ -74,6 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<void> flush();
   asio::awaitable<void> unwatch();
   void watch();
+  void watch_for_reset();
+  void probe();
   void write_some();
   void write(std::string_view data);
 
@@ -91,6 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool idle_ = false;       // between requests
   bool timed_out_ = false;  // the read deadline passed
   bool gone_ = false;
+  bool half_closed_ = false;  // the client sends no more, and may still read
   bool want_watch_ = false, watching_ = false;
 
   std::string out_;      // to be written

@@ -20,6 +20,8 @@ struct Connection::Input {
   boost::beast::flat_buffer buffer;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser;
 
+  // Drops empty lines, which some clients send behind a body. True when more follows.
+  bool skip_blank_lines();
   // What is wrong with a head that was parsed.
   std::optional<ApiError> check_head() const;
   bool wants_continue() const;

@@ -2,6 +2,7 @@
 // accepted with neutral values only. Chat messages are read in chat_messages.cc.
 #include "serve/openai_request.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -56,12 +57,47 @@ constexpr NeutralField kNeutralStreamOptions[] = {
     {"continuous_usage_stats", "[false]"},
 };
 
+// "line 1, column 20": where a number stands that no double holds; the parser tells only what it
+// is.
+std::string number_place(std::string_view body, std::string_view number) {
+  constexpr std::string_view kOfNumbers = "+-.0123456789eE";
+  int64_t line = 1;
+  size_t line_start = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < body.size(); ++i) {
+    const char c = body[i];
+    if (c == '\n') {
+      ++line;
+      line_start = i + 1;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (in_string) {
+      if (c == '\\') ++i;
+    } else if (c == '-' || (c >= '0' && c <= '9')) {
+      const size_t end = std::min(body.find_first_not_of(kOfNumbers, i), body.size());
+      if (body.substr(i, end - i) == number) {
+        return fmt::format("line {}, column {}", line, i - line_start + 1);
+      }
+      i = end - 1;
+    }
+  }
+  return "an unknown place";
+}
+
 ApiResult<json> parse_body(std::string_view body) {
   if (body.empty()) return api_fail(400, "", "the body is empty; a JSON object is expected");
   Result<json> value = parse_json_object(body, "body");
   if (value) return std::move(*value);
-  // "[json.exception.parse_error.101] " tells a client nothing.
   std::string message = value.error().message;
+  constexpr std::string_view kOverflow = "number overflow parsing '";
+  if (const size_t at = message.find(kOverflow); at != std::string::npos) {
+    std::string number = message.substr(at + kOverflow.size());
+    number.resize(std::min(number.find('\''), number.size()));
+    return api_fail(400, "invalid_json",
+                    fmt::format("body: not valid JSON: at {}: the number {} is out of range",
+                                number_place(body, number), number));
+  }
+  // "[json.exception.parse_error.101] " tells a client nothing.
   const size_t tag = message.find("[json.exception.");
   const size_t end = tag == std::string::npos ? tag : message.find("] ", tag);
   if (end != std::string::npos) message.erase(tag, end + 2 - tag);

@@ -15,6 +15,19 @@ ApiStatus check_size(std::string_view param, size_t bytes, const PromptLimits& l
                 limits.max_bytes);
 }
 
+// Each token stands for at most so many bytes, so a longer text has too many tokens whatever it
+// says.
+ApiStatus check_fits(std::string_view param, size_t bytes, const PromptLimits& limits) {
+  const int64_t most = (limits.max_context + 1) * limits.token_bytes;
+  if (static_cast<int64_t>(bytes) <= most) return {};
+  auto error = refuse(param,
+                      "{} bytes are more than the {} that could fit: the context holds {} tokens, "
+                      "the answer included, and the longest token has {} bytes",
+                      bytes, most, limits.max_context, limits.token_bytes);
+  error.value().code = "context_length_exceeded";
+  return error;
+}
+
 ApiStatus check_time(const PromptLimits& limits) {
   if (std::chrono::steady_clock::now() < limits.deadline) return {};
   return api_fail(503, "prompt_timeout",
@@ -34,6 +47,7 @@ ApiResult<std::vector<int32_t>> encode(std::string_view param, std::string_view 
                                        EncodeOptions options) {
   ASHLAR_API_TRY(check_size(param, text.size(), limits));
   ASHLAR_API_TRY(check_time(limits));
+  ASHLAR_API_TRY(check_fits(param, text.size(), limits));
   Result<std::vector<int32_t>> ids = model.tokenizer->encode(text, options);
   if (!ids) return prompt_error(param, ids.error());
   if (ids->empty()) return refuse(param, "the text has no tokens");
@@ -41,7 +55,7 @@ ApiResult<std::vector<int32_t>> encode(std::string_view param, std::string_view 
 }
 
 ApiStatus prepare_chat(PreparedRequest& out, const ServedModel& model, const PromptLimits& limits) {
-  if (model.chat_template == nullptr) {
+  if (!model.chat_template) {
     return api_fail(400, "no_chat_template",
                     "the model has no chat template; use /v1/completions instead");
   }
@@ -87,6 +101,14 @@ ApiStatus prepare_completion(PreparedRequest& out, const ServedModel& model,
 }
 
 }  // namespace
+
+int64_t longest_token_bytes(const Tokenizer& tokenizer) {
+  size_t longest = 4;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest = std::max(longest, tokenizer.token_bytes(id).size());
+  }
+  return static_cast<int64_t>(longest);
+}
 
 ApiError unknown_model(std::string_view name, const ServedModel& model) {
   ApiError error;

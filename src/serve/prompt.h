@@ -5,6 +5,7 @@
 #define ASHLAR_SERVE_PROMPT_H_
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,16 +16,22 @@
 
 namespace ashlar {
 
-// The model that a server answers for. What it points to must outlive the server.
+// The model that a server answers for. It owns what it needs (copies of the two share one state),
+// so that a worker which is still at it after a stop has nothing taken away.
 struct ServedModel {
-  std::vector<std::string> names;  // that requests may use; the first is the one it goes by
-  const Tokenizer* tokenizer = nullptr;
-  const ChatTemplate* chat_template = nullptr;  // null: completions only
-  SamplingParams defaults;                      // of fields that a request does not send
+  std::vector<std::string> names;      // that requests may use; the first is the one it goes by
+  std::optional<Tokenizer> tokenizer;  // always there in a server
+  std::optional<ChatTemplate> chat_template;  // none: completions only
+  SamplingParams defaults;                    // of fields that a request does not send
 };
+
+// Bytes of the longest token, at least those of one character.
+int64_t longest_token_bytes(const Tokenizer& tokenizer);
 
 struct PromptLimits {
   int64_t max_bytes = 0;    // of a text that is encoded
+  int64_t max_context = 0;  // in tokens; a text that cannot fit is refused before it is encoded
+  int64_t token_bytes = 0;  // longest_token_bytes()
   int64_t max_prompts = 0;  // times n: answers that one request may ask for
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };

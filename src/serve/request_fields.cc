@@ -31,7 +31,13 @@ std::string_view json_kind(const json& value) {
 ApiResult<int64_t> whole_number(const json& value, std::string_view path, int64_t low,
                                 int64_t high) {
   if (!value.is_number()) return refuse(path, "expected a whole number, got {}", json_kind(value));
-  if (!value.is_number_integer()) return refuse(path, "{} is not a whole number", value.dump());
+  if (!value.is_number_integer()) {
+    // A whole number that no integer type holds was read as a float.
+    if (std::abs(value.get<double>()) < 0x1p63) {
+      return refuse(path, "{} is not a whole number", value.dump());
+    }
+    return refuse(path, "{} is out of range, {} to {}", value.dump(), low, high);
+  }
   const bool huge = value.is_number_unsigned() &&
                     value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
   const int64_t number = huge ? 0 : value.get<int64_t>();

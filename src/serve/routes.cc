@@ -30,7 +30,7 @@ std::string model_json(const ServeContext& context, const std::string& name) {
 asio::awaitable<void> get_models(Exchange& x) {
   HttpReply reply;
   reply.body = R"({"object":"list","data":[)";
-  const std::vector<std::string>& names = x.context.model.names;
+  const std::vector<std::string>& names = x.context.model->names;
   for (size_t i = 0; i < names.size(); ++i) {
     reply.body += (i > 0 ? "," : "") + model_json(x.context, names[i]);
   }
@@ -40,9 +40,9 @@ asio::awaitable<void> get_models(Exchange& x) {
 }
 
 asio::awaitable<void> get_model(Exchange& x) {
-  const std::vector<std::string>& names = x.context.model.names;
+  const std::vector<std::string>& names = x.context.model->names;
   if (std::ranges::find(names, x.rest) == names.end()) {
-    x.connection.respond(unknown_model(x.rest, x.context.model));
+    x.connection.respond(unknown_model(x.rest, *x.context.model));
     co_return;
   }
   HttpReply reply;
@@ -50,10 +50,10 @@ asio::awaitable<void> get_model(Exchange& x) {
   x.connection.respond(reply);
 }
 
-// 200 only if a request that came now would be taken and computed.
+// 503 when requests are refused, or taken and not computed. A full queue is no illness: 200.
 asio::awaitable<void> get_health(Exchange& x) {
   const EngineStats stats = x.context.engine.stats();
-  const std::string failure = x.context.engine_failure();
+  const std::string failure = x.context.engine.failure();
   const char* state = !failure.empty()     ? "failed"
                       : x.context.draining ? "draining"
                       : x.context.stalled  ? "stalled"
@@ -61,8 +61,13 @@ asio::awaitable<void> get_health(Exchange& x) {
   HttpReply reply;
   reply.status = std::string_view(state) == "ok" ? 200 : 503;
   reply.body = fmt::format(
-      R"({{"status":"{}","running":{},"waiting":{},"pages_free":{},"pages_total":{},"steps":{}}})",
+      R"({{"status":"{}","running":{},"waiting":{},"pages_free":{},"pages_total":{},"steps":{})",
       state, stats.running, stats.waiting, stats.pages_free, stats.pages_total, stats.steps);
+  if (!failure.empty()) {
+    reply.body += R"(,"reason":)";
+    append_json_string(reply.body, failure);
+  }
+  reply.body += '}';
   x.connection.respond(reply);
   co_return;
 }

@@ -1,4 +1,4 @@
-// Ids and the engine's health.
+// Ids.
 #include "serve/serve_context.h"
 
 #include <random>
@@ -11,16 +11,6 @@ std::string ServeContext::new_id(std::string_view prefix) {
     return uint64_t{device()} << 32 | device();
   }();
   return fmt::format("{}{:016x}{:08x}", prefix, start, next_id_.fetch_add(1));
-}
-
-std::string ServeContext::engine_failure() const {
-  // A request without a prompt is never accepted, and a failed engine says so before it looks.
-  const Result<RequestId> probe = engine.submit({});
-  if (probe || probe.error().code == ErrorCode::kInvalidArgument ||
-      probe.error().code == ErrorCode::kUnavailable) {
-    return "";
-  }
-  return probe.error().message;
 }
 
 }  // namespace ashlar

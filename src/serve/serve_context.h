@@ -18,10 +18,14 @@ namespace ashlar {
 
 struct ServeContext {
   ServeContext(EngineThread& e, ServedModel m, ServerOptions o)
-      : engine(e), model(std::move(m)), options(std::move(o)) {}
+      : engine(e),
+        model(std::make_shared<const ServedModel>(std::move(m))),
+        token_bytes(longest_token_bytes(*model->tokenizer)),
+        options(std::move(o)) {}
 
   EngineThread& engine;
-  const ServedModel model;
+  const std::shared_ptr<const ServedModel> model;
+  const int64_t token_bytes;  // longest_token_bytes()
   const ServerOptions options;
   std::string version;  // of the program, for system_fingerprint
   int64_t created = 0;  // when the server started, seconds since 1970
@@ -35,9 +39,6 @@ struct ServeContext {
 
   // A new id with this prefix; unlike those of other servers and of earlier runs.
   std::string new_id(std::string_view prefix);
-
-  // "" or why the engine takes no requests any more.
-  std::string engine_failure() const;
 
  private:
   std::atomic<uint64_t> next_id_ = 0;

@@ -21,6 +21,8 @@ using asio::ip::tcp;
 using Clock = Connection::Clock;
 
 constexpr std::chrono::milliseconds kTick{100};
+// At a stop a worker gets so long to end; then it is left alone.
+constexpr std::chrono::milliseconds kPromptPatience{200};
 // Beyond max_connections so many more are told so; yet more are closed without a word.
 constexpr int64_t kCrowdedConnections = 256;
 
@@ -168,7 +170,7 @@ void Server::State::stop() {
   if (std::exchange(stopped, true)) return;
   context.draining = true;
   context.stopping = true;
-  if (context.prompts) context.prompts->stop();
+  if (context.prompts) context.prompts->stop(kPromptPatience);
   for (size_t i = 0; i < loops.size(); ++i) {
     Loop* loop = loops[i].get();
     asio::post(loop->io, [this, loop, i] {
@@ -192,7 +194,7 @@ Server::~Server() { stop(); }
 
 Result<std::unique_ptr<Server>> Server::start(EngineThread& engine, ServedModel model,
                                               ServerOptions options, std::string version) {
-  CHECK(options.loops > 0 && model.tokenizer != nullptr && !model.names.empty());
+  CHECK(options.loops > 0 && model.tokenizer && !model.names.empty());
   auto state = std::make_unique<State>(engine, std::move(model), std::move(options));
   State& s = *state;
   s.context.version = std::move(version);
@@ -217,7 +219,7 @@ std::string Server::url() const {
 
 int64_t Server::exchanges() const { return state_->context.exchanges; }
 int64_t Server::connections() const { return state_->context.connections; }
-std::string Server::failure() const { return state_->context.engine_failure(); }
+std::string Server::failure() const { return state_->context.engine.failure(); }
 
 void Server::drain() {
   State& s = *state_;

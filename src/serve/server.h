@@ -1,7 +1,7 @@
 // Server: the HTTP side of `ashlar serve`: event loops, the listening socket, the prompt workers.
 //
 // One loop a core, each with one thread and the connections that it was given; loop 0 also accepts.
-// There is no thread a stream. The engine and the model must outlive the server.
+// There is no thread a stream. The engine must outlive the server.
 #ifndef ASHLAR_SERVE_SERVER_H_
 #define ASHLAR_SERVE_SERVER_H_
 
@@ -38,7 +38,8 @@ class Server {
   void drain();
   // Waits until none is left; false when time runs out.
   bool wait_idle(std::chrono::milliseconds patience);
-  // Closes every connection, which cancels its request, and joins all threads.
+  // Closes every connection, which cancels its request, and joins all threads but a prompt worker
+  // that does not end: it touches nothing of the server or the model that others destroy.
   void stop();
 
  private:

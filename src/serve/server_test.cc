@@ -201,7 +201,11 @@ TEST(Server, TellsWhatIsWrongWithARequest) {
       {kCompletions, completion_body(std::string(600, 'x')), 400, "prompt", "604 tokens"},
       {kCompletions, completion_body(std::string(600, 'x')), 400, "prompt", "512"},
       {kCompletions, completion_body("x", R"("stop_token_ids":[259])"), 400, "stop_token_ids",
-       "259"},
+       "stop_token_ids: "},
+      {kCompletions, completion_body("x", R"("max_tokens":123456789012345678901234567890)"), 400,
+       "max_tokens", "out of range, 1 to"},
+      {kCompletions, "{\"model\":\"toy\",\n \"temperature\":1e999}", 400, nullptr,
+       "line 2, column 16"},
       {kCompletions, completion_body("x", R"("logit_bias":{"259":1})"), 400, "logit_bias", "259"},
   };
   for (const auto& c : cases) {
@@ -213,7 +217,37 @@ TEST(Server, TellsWhatIsWrongWithARequest) {
   }
   const json over = parse(client.post(kCompletions, completion_body(std::string(600, 'x'))).body);
   EXPECT_EQ(over["error"]["code"], "context_length_exceeded");
+  const json echo =
+      parse(client.post(kCompletions, R"({"model":"toy","prompt":[264],"echo":true})").body);
+  EXPECT_EQ(echo["error"]["param"], "prompt");
+  EXPECT_TRUE(echo["error"]["code"].is_null()) << echo;
   EXPECT_TRUE(server.settles());
+}
+
+// (512 + 1) tokens of five bytes, "<unk>", are the most that could be meant to fit.
+TEST(Server, RefusesATextThatCannotFitWithoutEncodingIt) {
+  TestServer server;
+  HttpClient client(server.port());
+  const struct {
+    const char* path;
+    const char* param;
+    std::string body;
+  } cases[] = {{kCompletions, "prompt", completion_body(std::string(2566, 'x'))},
+               {kChat, "messages",
+                R"({"model":"toy","messages":[{"role":"user","content":")" +
+                    std::string(2566, 'x') + "\"}]}"}};
+  for (const auto& c : cases) {
+    const HttpResponse response = client.post(c.path, c.body);
+    EXPECT_EQ(response.status, 400);
+    const json error = parse(response.body)["error"];
+    EXPECT_EQ(error["code"], "context_length_exceeded") << error;
+    EXPECT_EQ(error["param"], c.param);
+    EXPECT_NE(error["message"].get<std::string>().find("the 2565 that could fit"),
+              std::string::npos)
+        << error;
+  }
+  const std::string fits = client.post(kCompletions, completion_body(std::string(2565, 'x'))).body;
+  EXPECT_NE(fits.find("2569 tokens"), std::string::npos) << fits;
 }
 
 TEST(Server, FillsTheContextAndSaysSo) {
@@ -282,6 +316,50 @@ TEST(ServerHttp, TakesARequestByteByByte) {
   const std::string request = http_request("POST", kCompletions, completion_body("split"));
   for (const char c : request) client.send(std::string_view(&c, 1));
   EXPECT_EQ(client.receive().status, 200);
+}
+
+TEST(ServerHttp, TakesEmptyLinesAndWholeUrls) {
+  TestServer server;
+  HttpClient client(server.port());
+  client.send("\r\n\r\n" + http_request("GET", "/health") + "\r\n");
+  EXPECT_EQ(client.receive().status, 200);
+  client.send("\r");
+  client.send("\n");
+  client.send(http_request("GET", "HTTP://any.host:80/v1/models/toy"));
+  EXPECT_EQ(parse(client.receive().body)["id"], "toy");
+  EXPECT_EQ(client.call("GET", "http://any.host").status, 404);
+  EXPECT_EQ(client.call("GET", "https://any.host?x=1").status, 404);
+  EXPECT_EQ(client.call("GET", "ftp://any.host/health").status, 400);
+}
+
+// All that was sent is answered, in order, and then the connection ends.
+TEST(ServerHttp, AnswersAClientThatSendsNoMore) {
+  TestServer server;
+  server.set_step_time(std::chrono::milliseconds(5));
+  for (const bool old : {false, true}) {
+    HttpClient client(server.port());
+    const std::string body = completion_body("x", R"("max_tokens":40,"ignore_eos":true)");
+    std::string request = http_request("POST", kCompletions, body);
+    if (old) request.replace(request.find("HTTP/1.1"), 8, "HTTP/1.0");
+    client.send(request + (old ? "" : http_request("GET", "/health")));
+    client.half_close();
+    HttpResponse answer = client.receive();
+    while (!old && answer.status == 100) answer = client.receive();
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(parse(answer.body)["usage"]["completion_tokens"], 40) << answer.body;
+    if (!old) {
+      EXPECT_EQ(client.receive().status, 200);
+    }
+    EXPECT_TRUE(client.closed_by_server());
+  }
+  HttpClient stream(server.port());
+  stream.send(
+      http_request("POST", kCompletions, completion_body("x", R"("max_tokens":40,"stream":true)")));
+  stream.half_close();
+  HttpResponse answer = stream.receive();
+  while (answer.status == 100) answer = stream.receive();
+  EXPECT_TRUE(answer.body.ends_with("data: [DONE]\n\n")) << answer.body;
+  EXPECT_TRUE(server.settles());
 }
 
 TEST(ServerHttp, KeepsOrClosesAsAsked) {

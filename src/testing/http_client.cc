@@ -39,6 +39,8 @@ void HttpClient::close() {
   fd_ = -1;
 }
 
+void HttpClient::half_close() { shutdown(fd_, SHUT_WR); }
+
 void HttpClient::vanish() {
   const linger reset = {1, 0};
   setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);

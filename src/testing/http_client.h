@@ -51,6 +51,7 @@ class HttpClient {
   bool closed_by_server();  // waits for it
   void vanish();            // closes with a reset, as a killed client does
   void close();
+  void half_close();  // sends no more, still receives
 
  private:
   bool fill();  // reads some more into buffer_

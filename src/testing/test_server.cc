@@ -1,6 +1,7 @@
 // Puts the parts together as apps/ashlar/serve.cc does.
 #include "testing/test_server.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -26,8 +27,12 @@ TestServerOptions::TestServerOptions() {
 }
 
 void TestServer::PacedModel::forward(Step& step, TensorView logits) {
-  if (const int64_t time = step_time; time > 0) {
-    std::this_thread::sleep_for(std::chrono::microseconds(time));
+  using std::chrono::microseconds;
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    const auto left = microseconds(step_time) - (std::chrono::steady_clock::now() - start);
+    if (left.count() <= 0) break;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, microseconds(2000)));
   }
   ToyModel::forward(step, logits);
 }
@@ -44,14 +49,15 @@ TestServer::TestServer(TestServerOptions options)
   engine_ = *EngineThread::start(std::move(*engine));
   ServedModel served;
   served.names = {kTestModelName, "other/name"};
-  served.tokenizer = tokenizer_.get();
-  served.chat_template = chat_template_.get();
+  served.tokenizer = *tokenizer_;
+  served.chat_template = *chat_template_;
   auto server = Server::start(*engine_, std::move(served), options.server, "test");
   CHECK(server.has_value());
   server_ = std::move(*server);
 }
 
 TestServer::~TestServer() {
+  model_.step_time = 0;
   server_->stop();
   engine_->stop();
 }

@@ -34,7 +34,7 @@ class TestServer {
   int64_t port() const { return server_->port(); }
   Server& server() { return *server_; }
   EngineThread& engine() { return *engine_; }
-  // Time that each step takes at least, from now on.
+  // Time that each step takes at least, the one that runs included.
   void set_step_time(std::chrono::microseconds time) { model_.step_time = time.count(); }
   // A row with this input token fails.
   void set_poison(int32_t token) { model_.set_poison(token); }
