@@ -14,7 +14,7 @@ namespace ashlar {
 enum class GatedActivation : uint8_t { kNone, kSilu, kGeluTanh };
 
 struct Epilogue {
-  TensorView bias;                                 // [N] f32, or empty
+  TensorView bias = {};                            // [N] f32, or empty
   GatedActivation gated = GatedActivation::kNone;  // y[m f] = act(gate[m f]) * up[m f], f < N/2
   bool add_to_output = false;                      // y += value: the residual stream
   // The head: columns from here on become -inf and their rows are not read. 0: all are computed.

@@ -28,7 +28,7 @@ struct TileMatmulArgs {
   // [M N] bf16 or f32; [M N/2] bf16 when gated. f32 when the epilogue adds to it or masks. Apart
   // from x.
   TensorView y;
-  Epilogue epilogue;
+  Epilogue epilogue = {};
 };
 
 extern const Op<TileMatmulArgs> tile_matmul;

@@ -44,7 +44,7 @@ class TileMatmulCuda : public testing::Test {
  protected:
   void SetUp() override {
     ASHLAR_NEEDS_CUDA();
-    device_ = cuda_test_device();
+    device_ = &cuda_device();
     stream_ = device_->new_stream();
   }
 
@@ -67,7 +67,7 @@ class TileMatmulCuda : public testing::Test {
     return rows;
   }
 
-  std::shared_ptr<Device> device_;
+  Device* device_ = nullptr;
   std::unique_ptr<Stream> stream_;
 };
 
