@@ -93,8 +93,9 @@ class CudaEvent : public Event {
     return true;
   }
 
+  // Waits even when a failure is already known: what still runs must not outlive its memory.
   Status wait() override {
-    if (event_ != nullptr && !state_->failed()) {
+    if (event_ != nullptr) {
       const cudaError_t error = cudaEventSynchronize(event_);
       if (error != cudaSuccess) state_->keep_found_by("cudaEventSynchronize", error);
     }
@@ -120,7 +121,7 @@ class CudaStream : public Stream {
   const CudaTraits& traits() const { return traits_; }
   StreamState& state() { return *state_; }
 
-  // Waits even when a failure is already known: what still runs must not outlive its memory.
+  // Waits then as well.
   Status synchronize() override {
     if (state_->ready() || state_->failed()) {
       const cudaError_t error = cudaStreamSynchronize(state_->stream);
