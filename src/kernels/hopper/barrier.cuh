@@ -49,6 +49,13 @@ __device__ __forceinline__ uint32_t cluster_address(const void* pointer, uint32_
   return address;
 }
 
+// Arrives at the barrier of CTA `rank`, for stages that the copy engine writes: what this thread
+// stored is not released (that costs a memory barrier, and the matrix instructions only read).
+__device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, uint32_t rank) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(cluster_address(barrier, rank))
+               : "memory");
+}
+
 // Releases this thread's earlier writes to the whole cluster.
 __device__ __forceinline__ void barrier_arrive_cluster(Barrier* barrier, uint32_t rank) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(

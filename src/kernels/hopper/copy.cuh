@@ -1,5 +1,5 @@
-// Copies into shared memory by the copy engine: runs of bytes, and boxes of a tensor that a tensor
-// map describes. Both complete on a barrier that expects their bytes.
+// Copies by the copy engine: runs of bytes into shared memory, and boxes of a tensor that a tensor
+// map describes in both directions. What comes in completes on a barrier that expects its bytes.
 //
 // Addresses and sizes are multiples of 16 bytes; a box lands at a multiple of 1,024 bytes when its
 // map swizzles by 128. Source: PTX ISA 8.x, "cp.async.bulk".
@@ -25,6 +25,11 @@ __device__ __forceinline__ void copy_bytes(void* to, const void* from, uint32_t 
       : "memory");
 }
 
+// Into L2 alone.
+__device__ __forceinline__ void prefetch_bytes(const void* from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // The box at column x and row y of a matrix.
 __device__ __forceinline__ void copy_box(void* to, const CUtensorMap* map, int32_t x, int32_t y,
                                          Barrier* barrier, uint64_t policy) {
@@ -46,6 +51,28 @@ __device__ __forceinline__ void copy_box_multicast(void* to, const CUtensorMap* 
           shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(ctas), "l"(policy)
       : "memory");
+}
+
+// The other way: a box of shared memory into the matrix; what would lie outside it is left out. The
+// writing threads call store_fence() and meet before one of them sends the box.
+__device__ __forceinline__ void store_fence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ __forceinline__ void store_box(const CUtensorMap* map, int32_t x, int32_t y,
+                                          const void* from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];\n"
+      "cp.async.bulk.commit_group;" ::"l"(map),
+      "r"(shared_address(from)), "r"(x), "r"(y)
+      : "memory");
+}
+// Until this thread's boxes have left shared memory.
+__device__ __forceinline__ void stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+// Until they are in the matrix.
+__device__ __forceinline__ void stores_done() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {

@@ -15,6 +15,13 @@ namespace ashlar::hopper {
 // failure is kept in the stream under `op`.
 CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_rows);
 
+// The same with boxes of 32 or 64 columns (swizzled by 64 or 128 bytes).
+CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_rows,
+                    int box_columns);
+
+// Whether a matrix of 16-bit numbers can have a map: the copy engine wants multiples of 16 bytes.
+bool can_have_map(TensorView matrix);
+
 }  // namespace ashlar::hopper
 
 #endif  // ASHLAR_KERNELS_HOPPER_TENSOR_MAP_CUDA_H_

@@ -1,86 +1,93 @@
-// The few-row kernel of tile_matmul: weights stream once, at the speed of memory.
+// The kernel of tile_matmul for up to 16 rows: weights stream once, at the speed of memory.
 //
-// A cluster makes kGroups tiles of 64 outputs for N rows; its CTA s makes segment s of them:
+// A CTA makes 64 / S outputs for all rows; each of its four consumer warps makes sixteen outputs of
+// one of the S segments with mma.sync m16n8k16, and the segments meet in shared memory:
 //
-//            K ->  segment 0      segment 1      ...
-//   64 outputs   [ CTA 0        | CTA 1        | ... ]   weights: runs of 8 KB blocks, bulk copies
-//    N rows      [ the same columns of x             ]   boxes of 64 inputs by tensor map
+//   S = 4: warp w = segment w of 16 outputs      S = 1: warp w = outputs 16 w ... of one segment
 //
-// One producer thread keeps kStages stages of kBlocks blocks in flight; the weights of the first
-// ones leave before the wait for the predecessor, since nobody writes weights. Each warpgroup
-// multiplies one tile with wgmma m64nNk16 from shared memory. At the end every CTA puts its sums
-// into its own shared memory, and each folds a share of the outputs: the segments of all CTAs in
-// ascending order, then the epilogue. CTAs are persistent over tiles; two of them share a
-// multiprocessor when kGroups is 1, so that the next kernel can prefetch beside the end of this.
+// One producer thread keeps kStages stages in flight; a stage holds two blocks of 64 inputs of each
+// segment: 16 KB of weights in runs of 8 KB / S, and boxes of x. The weights of the first stages
+// leave before the wait for the predecessor, since nobody writes weights. Several small CTAs share
+// a multiprocessor: as one ends, one of the next kernel begins to prefetch. That is why segments
+// meet within a CTA: a cluster's fold at the end (split_rows.cuh) idles memory for 3 us a matmul.
 //
-// Bytes: weights once for every N rows, x once for each tile from L2, y once. Limit: memory.
+// Bytes: weights once, x once for each cluster from L2, y once. Limit: memory.
 #ifndef ASHLAR_KERNELS_TILE_MATMUL_FEW_ROWS_CUH_
 #define ASHLAR_KERNELS_TILE_MATMUL_FEW_ROWS_CUH_
 
 #include "kernels/hopper/copy.cuh"
 #include "kernels/hopper/dependent_launch.cuh"
-#include "kernels/hopper/wgmma.cuh"
+#include "kernels/hopper/mma.cuh"
 #include "kernels/tile_matmul/tile_args.cuh"
 
 namespace ashlar::tile_matmul_cuda {
 
-using hopper::Barrier;
-
-template <int groups, int n, int blocks, int stages>
+template <int segments, int n, int stages, int ctas, int cluster>
 struct FewRowsShape {
-  static constexpr int kGroups = groups;  // tiles, and consumer warpgroups, of a CTA
-  static constexpr int N = n;             // rows of the step that one pass takes
-  static constexpr int kBlocks = blocks;  // of a stage
+  static constexpr int S = segments;
+  static constexpr int N = n;  // rows of the step
   static constexpr int kStages = stages;
-  static constexpr int kConsumers = groups * 128;
-  static constexpr int kThreads = kConsumers + 32;
-  static constexpr int kWeightBytes = groups * blocks * 8192;  // of a stage
+  static constexpr int kCtas = ctas;        // of a multiprocessor
+  static constexpr int kCluster = cluster;  // CTAs that share the boxes of x
+  static constexpr int kOutputs = 64 / S;
+  static constexpr int kParts = S;  // CTAs of a tile
+  static constexpr int kRunBytes = kOutputs * 128;
   static constexpr int kBoxBytes = n * 128;
-  static constexpr int kStageBytes = kWeightBytes + blocks * kBoxBytes;
-  static constexpr int kSumBytes = groups * n * 64 * 4;
-  static constexpr int kSharedBytes = stages * kStageBytes + kSumBytes + 256;
+  static constexpr int kBlocks = 2;                             // of a segment in a stage
+  static constexpr int kWeightBytes = S * kBlocks * kRunBytes;  // 16 KB
+  static constexpr int kStageBytes = kWeightBytes + S * kBlocks * kBoxBytes;
+  static constexpr int kConsumers = 128;
+  static constexpr int kThreads = kConsumers + 32;
+  static constexpr int kSumBytes = 4 * n * 20 * 4;
+  static constexpr int kSharedBytes = stages * kStageBytes + kSumBytes + 128;
 };
 
 template <class Shape>
 struct FewRowsShared {
+  // [runs of (segment, block)] [boxes of (segment, block)]
   alignas(1024) std::byte stages[Shape::kStages][Shape::kStageBytes];
-  float sums[Shape::kGroups][Shape::N][64];  // [tile][row][output], see sum_place()
-  Barrier full[Shape::kStages];
-  Barrier empty[Shape::kStages];
-  Barrier sums_ready;  // a phase an item: sums of all CTAs are there
-  Barrier sums_free;   // a phase an item: all CTAs have read
+  float sums[4][Shape::N][20];  // [warp][row][output]: 16, and 4 that spread the banks
+  hopper::Barrier full[Shape::kStages];
+  hopper::Barrier empty[Shape::kStages];
 };
 
-// Spreads what a warp writes, and four outputs in a row that a thread reads, over the banks.
-__device__ __forceinline__ int sum_place(int row, int output) {
-  return row * 64 + (output ^ (((row >> 1) & 3) << 3));
-}
-
-// The stages of a CTA, in order: items (tile group, rows), and the blocks of one segment in each.
+// The stages of a CTA in order. Segments differ by a pair of blocks at most, so only the last stage
+// of an item may lack some.
 template <class Shape>
-struct StageCursor {
+struct FewRowsCursor {
   const TileArgs& args;
-  int item, items, item_step, row_passes;
-  int begin, end;  // blocks of the segment
-  int block;
+  int item;  // tile * parts + part
   int stage = 0;
   uint32_t parity = 0;
+  int step = 0;  // pairs of blocks done
+  int steps;     // of the longest segment
+  int whole;     // steps that all segments have
+  int longer;    // segments that have one more
 
-  __device__ bool done() const { return item >= items; }
-  __device__ int first_tile() const { return item / row_passes * Shape::kGroups; }
-  __device__ int first_row() const { return item % row_passes * Shape::N; }
-  // Tiles of which no column is computed need no weights.
-  __device__ bool skipped() const {
-    return args.finish == Finish::kStoreF32 && first_tile() * 64 >= args.computed;
+  __device__ FewRowsCursor(const TileArgs& args) : args(args), item(blockIdx.x) {
+    const int pairs = args.blocks / 2;
+    whole = pairs / Shape::S;
+    longer = pairs % Shape::S;
+    steps = whole + (longer > 0);
   }
-  __device__ void next_item() {
-    item += item_step;
-    block = begin;
-    while (!done() && skipped()) item += item_step;
+  __device__ int tile() const { return item / Shape::kParts; }
+  __device__ int part() const { return item % Shape::kParts; }
+  // Items of which no column is computed are at the end, and nobody's. All CTAs of a cluster have
+  // equally many.
+  __device__ bool done() const {
+    const int outputs = args.finish == Finish::kStoreF32 ? args.computed : args.tiles * 64;
+    return item / Shape::kCluster * Shape::kCluster * Shape::kOutputs >= outputs;
+  }
+  // Segments that take part in this step.
+  __device__ int present() const { return step < whole ? Shape::S : longer; }
+  __device__ int block_of(int segment) const {
+    return 2 * (segment * whole + min(segment, longer) + step);
   }
   __device__ void next() {
-    block += Shape::kBlocks;
-    if (block >= end) next_item();
+    if (++step == steps) {
+      step = 0;
+      item += gridDim.x;
+    }
     if (++stage == Shape::kStages) {
       stage = 0;
       parity ^= 1;
@@ -89,48 +96,56 @@ struct StageCursor {
 };
 
 template <class Shape>
-__device__ StageCursor<Shape> first_stage(const TileArgs& args, int rank) {
-  const int row_passes = (args.rows + Shape::N - 1) / Shape::N;
-  const int clusters = gridDim.x / args.segments;
-  StageCursor<Shape> cursor = {args, static_cast<int>(blockIdx.x / args.segments) - clusters,
-                               args.tiles / Shape::kGroups * row_passes, clusters, row_passes};
-  cursor.begin = static_cast<int>(segment_begin(args.blocks, args.segments, rank));
-  cursor.end = static_cast<int>(segment_begin(args.blocks, args.segments, rank + 1));
-  cursor.next_item();
-  return cursor;
-}
-
-template <class Shape>
-__device__ void send_weights(FewRowsShared<Shape>& shared, const StageCursor<Shape>& cursor) {
-  Barrier* full = &shared.full[cursor.stage];
-  hopper::barrier_expect(full, Shape::kStageBytes);
-#pragma unroll
-  for (int g = 0; g < Shape::kGroups; ++g) {
-    hopper::copy_bytes(shared.stages[cursor.stage] + g * Shape::kBlocks * 8192,
-                       cursor.args.block(cursor.first_tile() + g, cursor.block),
-                       Shape::kBlocks * 8192, full, hopper::kEvictFirst);
-  }
-}
-
-template <class Shape>
-__device__ void send_rows(FewRowsShared<Shape>& shared, const StageCursor<Shape>& cursor,
-                          const CUtensorMap& x) {
-  for (int i = 0; i < Shape::kBlocks; ++i) {
-    hopper::copy_box(shared.stages[cursor.stage] + Shape::kWeightBytes + i * Shape::kBoxBytes, &x,
-                     (cursor.block + i) * static_cast<int>(kBlockInputs), cursor.first_row(),
-                     &shared.full[cursor.stage], hopper::kEvictLast);
-  }
-}
-
-// One thread. The stages that were primed have their weights on the way already.
-template <class Shape>
-__device__ void produce(FewRowsShared<Shape>& shared, StageCursor<Shape> cursor, int primed,
-                        const CUtensorMap& x) {
-  wait_for_predecessor();
-  for (; !cursor.done(); cursor.next()) {
-    if (primed > 0) {
-      --primed;
+__device__ void send_weights(FewRowsShared<Shape>& shared, const FewRowsCursor<Shape>& cursor) {
+  hopper::Barrier* full = &shared.full[cursor.stage];
+  std::byte* to = shared.stages[cursor.stage];
+  hopper::barrier_expect(full,
+                         cursor.present() * Shape::kBlocks * (Shape::kRunBytes + Shape::kBoxBytes));
+  for (int s = 0; s < cursor.present(); ++s) {
+    const std::byte* from =
+        cursor.args.block(cursor.tile(), cursor.block_of(s)) + cursor.part() * Shape::kRunBytes;
+    if constexpr (Shape::S == 1) {
+      hopper::copy_bytes(to, from, Shape::kWeightBytes, full, hopper::kEvictFirst);
     } else {
+#pragma unroll
+      for (int b = 0; b < Shape::kBlocks; ++b) {
+        hopper::copy_bytes(to + (s * Shape::kBlocks + b) * Shape::kRunBytes, from + b * 8192,
+                           Shape::kRunBytes, full, hopper::kEvictFirst);
+      }
+    }
+  }
+}
+
+template <class Shape>
+__device__ void send_rows(FewRowsShared<Shape>& shared, const FewRowsCursor<Shape>& cursor,
+                          const CUtensorMap& x) {
+  std::byte* to = shared.stages[cursor.stage] + Shape::kWeightBytes;
+  hopper::Barrier* full = &shared.full[cursor.stage];
+  const int boxes = cursor.present() * Shape::kBlocks;
+  // Every CTA of the cluster sends its share of the boxes to all.
+  for (int i = static_cast<int>(blockIdx.x % Shape::kCluster); i < boxes; i += Shape::kCluster) {
+    const int column =
+        (cursor.block_of(i / Shape::kBlocks) + i % Shape::kBlocks) * static_cast<int>(kBlockInputs);
+    if constexpr (Shape::kCluster == 1) {
+      hopper::copy_box(to + i * Shape::kBoxBytes, &x, column, 0, full, hopper::kEvictLast);
+    } else {
+      hopper::copy_box_multicast(to + i * Shape::kBoxBytes, &x, column, 0, full,
+                                 (1 << Shape::kCluster) - 1, hopper::kEvictLast);
+    }
+  }
+}
+
+// One thread.
+template <class Shape>
+__device__ void produce(FewRowsShared<Shape>& shared, FewRowsCursor<Shape> cursor,
+                        const CUtensorMap& x) {
+  FewRowsCursor<Shape> ahead = cursor;
+  for (int i = 0; i < Shape::kStages && !ahead.done(); ++i, ahead.next()) {
+    send_weights(shared, ahead);
+  }
+  wait_for_predecessor();
+  for (int i = 0; !cursor.done(); ++i, cursor.next()) {
+    if (i >= Shape::kStages) {
       hopper::barrier_wait(&shared.empty[cursor.stage], cursor.parity ^ 1);
       send_weights(shared, cursor);
     }
@@ -138,210 +153,155 @@ __device__ void produce(FewRowsShared<Shape>& shared, StageCursor<Shape> cursor,
   }
 }
 
-// The chain of one segment: all blocks of the item at `cursor`, into d.
-template <class Shape>
-__device__ __forceinline__ void multiply(FewRowsShared<Shape>& shared, StageCursor<Shape>& cursor,
-                                         int group, bool elected, float (&d)[Shape::N / 2]) {
-  const int steps = (cursor.end - cursor.begin) / Shape::kBlocks;
-  int previous = 0;
-  hopper::hold_accumulators(d);
-  for (int step = 0; step < steps; ++step) {
-    hopper::barrier_wait(&shared.full[cursor.stage], cursor.parity);
-    const std::byte* stage = shared.stages[cursor.stage];
-    const uint64_t a = hopper::wgmma_operand(stage + group * Shape::kBlocks * 8192);
-    const uint64_t b = hopper::wgmma_operand(stage + Shape::kWeightBytes);
-    hopper::wgmma_fence();
+// 16 outputs x N rows += 64 inputs. a: sixteen rows of weights, b: N rows of x, both swizzled.
+template <int N>
+__device__ __forceinline__ void multiply_block(float (&d)[N / 8][4], uint32_t a, uint32_t b) {
+  const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int i = 0; i < Shape::kBlocks; ++i) {
+  for (int half = 0; half < 2; ++half) {
+    uint32_t rows[N / 8][4];  // 32 inputs of eight rows
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        hopper::Wgmma<Shape::N>::run(d, a + i * (8192 >> 4) + k * hopper::kOperandStep,
-                                     b + i * (Shape::kBoxBytes >> 4) + k * hopper::kOperandStep,
-                                     step > 0 || i > 0 || k > 0);
+    for (int j = 0; j < N / 8; ++j) {
+      const int row = j * 8 + lane % 8;
+      hopper::load_matrices(rows[j], b + row * 128 + (((half * 4 + lane / 8) ^ (lane % 8)) << 4));
+    }
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      uint32_t weights[4];
+      const int chunk = half * 4 + k * 2 + lane / 16;
+      hopper::load_matrices(weights, a + lane % 16 * 128 + ((chunk ^ (lane % 8)) << 4));
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j) {
+        hopper::mma_16x8x16(d[j], weights, rows[j][2 * k], rows[j][2 * k + 1]);
       }
     }
-    hopper::wgmma_commit();
-    hopper::wgmma_wait<1>();
-    if (step > 0 && elected) hopper::barrier_arrive(&shared.empty[previous]);
-    previous = cursor.stage;
+  }
+}
+
+// One segment of the item for this warp's sixteen outputs.
+template <class Shape>
+__device__ void multiply(FewRowsShared<Shape>& shared, FewRowsCursor<Shape>& cursor,
+                         float (&d)[Shape::N / 8][4]) {
+  const int warp = threadIdx.x / 32;
+  const int segment = Shape::S == 1 ? 0 : warp % Shape::S;
+  const int rows = Shape::S == 4 ? 0 : warp / Shape::S * 16;  // first of the run
+  const int item = cursor.item;
+  while (cursor.item == item) {
+    hopper::barrier_wait(&shared.full[cursor.stage], cursor.parity);
+    if (segment < cursor.present()) {
+      const uint32_t stage = hopper::shared_address(shared.stages[cursor.stage]);
+#pragma unroll
+      for (int b = 0; b < Shape::kBlocks; ++b) {
+        const int run = segment * Shape::kBlocks + b;
+        multiply_block<Shape::N>(d, stage + run * Shape::kRunBytes + rows * 128,
+                                 stage + Shape::kWeightBytes + run * Shape::kBoxBytes);
+      }
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 < Shape::kCluster) {
+      hopper::barrier_arrive_at(&shared.empty[cursor.stage], threadIdx.x % 32);
+    }
     cursor.next();
   }
-  hopper::wgmma_wait<0>();
-  hopper::hold_accumulators(d);
-  if (elected) hopper::barrier_arrive(&shared.empty[previous]);
 }
 
-template <int count>
-__device__ __forceinline__ void put_sums(float (*sums)[64], const float (&d)[count]) {
-  const int thread = threadIdx.x % 128;
-  const int output = thread / 32 * 16 + thread % 32 / 4;
-  float* base = &sums[0][0];
+// Output o of the CTA, over all segments in ascending order.
+template <class Shape>
+__device__ __forceinline__ float fold(const FewRowsShared<Shape>& shared, int row, int o) {
+  const int first = Shape::S == 4 ? 0 : o / 16 * Shape::S;
+  float sum = shared.sums[first][row][o % 16];
 #pragma unroll
-  for (int j = 0; j < count / 4; ++j) {
-    const int row = 8 * j + 2 * (thread % 4);
-    base[sum_place(row, output)] = d[4 * j];
-    base[sum_place(row + 1, output)] = d[4 * j + 1];
-    base[sum_place(row, output + 8)] = d[4 * j + 2];
-    base[sum_place(row + 1, output + 8)] = d[4 * j + 3];
+  for (int s = 1; s < Shape::S; ++s) {
+    sum = __fadd_rn(sum, shared.sums[first + s][row][o % 16]);
   }
+  return sum;
 }
 
-// Four outputs in a row of one row, over all segments in ascending order. All loads leave before
-// the first addition, since another CTA's memory is far away.
-__device__ __forceinline__ float4 fold(const float* place, int segments) {
-  float4 v[kMaxSegments];
-#pragma unroll
-  for (int s = 0; s < kMaxSegments; ++s) {
-    if (s >= segments) continue;
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v[s].x), "=f"(v[s].y), "=f"(v[s].z), "=f"(v[s].w)
-                 : "r"(hopper::cluster_address(place, s)));
-  }
-#pragma unroll
-  for (int s = 1; s < kMaxSegments; ++s) {
-    if (s >= segments) continue;
-    v[0].x = __fadd_rn(v[0].x, v[s].x);
-    v[0].y = __fadd_rn(v[0].y, v[s].y);
-    v[0].z = __fadd_rn(v[0].z, v[s].z);
-    v[0].w = __fadd_rn(v[0].w, v[s].w);
-  }
-  return v[0];
-}
-
-// This CTA's share of the item's outputs. A unit is four outputs of one row.
 template <class Shape, Finish kind>
-__device__ void finish_as(FewRowsShared<Shape>& shared, const TileArgs& args, int first_tile,
-                          int first_row, int rank) {
-  constexpr int kWidth = is_gated(kind) ? 32 : 64;  // columns of y that a tile makes
-  constexpr int kRowUnits = kWidth / 4 * Shape::kGroups;
-  const int rows = min(Shape::N, args.rows - first_row);
-  for (int u = rank * Shape::kConsumers + threadIdx.x; u < rows * kRowUnits;
-       u += args.segments * Shape::kConsumers) {
-    const int row = u / kRowUnits;
-    const int group = u % kRowUnits / (kWidth / 4);
-    const int o = u % (kWidth / 4) * 4;
-    const int64_t m = first_row + row;
-    const int64_t column = static_cast<int64_t>(first_tile + group) * kWidth + o;
-    const float* sums = &shared.sums[group][0][0];
+__device__ void finish_as(const FewRowsShared<Shape>& shared, const TileArgs& args, int item) {
+  constexpr int kWidth = is_gated(kind) ? Shape::kOutputs / 2 : Shape::kOutputs;
+  const int64_t first = static_cast<int64_t>(item) * kWidth;
+  for (int u = threadIdx.x; u < args.rows * kWidth; u += Shape::kConsumers) {
+    const int row = u / kWidth;
+    const int o = u % kWidth;
+    if (first + o >= args.columns) continue;
     if constexpr (is_gated(kind)) {
-      const int gate_row = o / 8 * 16 + o % 8;
-      const float4 gate = fold(sums + sum_place(row, gate_row), args.segments);
-      const float4 up = fold(sums + sum_place(row, gate_row + 8), args.segments);
-      const float gates[4] = {gate.x, gate.y, gate.z, gate.w};
-      const float ups[4] = {up.x, up.y, up.z, up.w};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (column + i < args.columns) finish_gated<kind>(args, m, column + i, gates[i], ups[i]);
-      }
+      const int gate = o / 8 * 16 + o % 8;
+      finish_gated<kind>(args, row, first + o, fold(shared, row, gate),
+                         fold(shared, row, gate + 8));
     } else {
-      const float4 sum = fold(sums + sum_place(row, o), args.segments);
-      const float values[4] = {sum.x, sum.y, sum.z, sum.w};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (column + i < args.columns) finish_plain<kind>(args, m, column + i, values[i]);
-      }
+      finish_plain<kind>(args, row, first + o, fold(shared, row, o));
     }
   }
 }
 
 template <class Shape>
-__device__ void finish(FewRowsShared<Shape>& shared, const TileArgs& args, int first_tile,
-                       int first_row, int rank) {
+__device__ void finish(const FewRowsShared<Shape>& shared, const TileArgs& args, int item) {
   switch (args.finish) {
     case Finish::kStoreBf16:
-      return finish_as<Shape, Finish::kStoreBf16>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kStoreBf16>(shared, args, item);
     case Finish::kStoreF32:
-      return finish_as<Shape, Finish::kStoreF32>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kStoreF32>(shared, args, item);
     case Finish::kAddF32:
-      return finish_as<Shape, Finish::kAddF32>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kAddF32>(shared, args, item);
     case Finish::kGatedSilu:
-      return finish_as<Shape, Finish::kGatedSilu>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kGatedSilu>(shared, args, item);
     case Finish::kGatedGeluTanh:
-      return finish_as<Shape, Finish::kGatedGeluTanh>(shared, args, first_tile, first_row, rank);
-  }
-}
-
-// Columns of tiles that no item computes.
-__device__ __forceinline__ void mask_rest(const TileArgs& args, int group_outputs) {
-  if (args.finish != Finish::kStoreF32) return;
-  const int64_t begin = (args.computed + group_outputs - 1) / group_outputs * group_outputs;
-  const int64_t count = args.columns - begin;
-  if (count <= 0) return;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
-       i < count * args.rows; i += step) {
-    static_cast<float*>(args.y)[i / count * args.y_stride + begin + i % count] = kMasked;
+      return finish_as<Shape, Finish::kGatedGeluTanh>(shared, args, item);
   }
 }
 
 template <class Shape>
-__device__ void consume(FewRowsShared<Shape>& shared, const TileArgs& args,
-                        StageCursor<Shape> cursor, int rank) {
-  const int group = threadIdx.x / 128;
-  const bool elected = threadIdx.x % 32 == 0;
-  const bool alone = args.segments == 1;
-  float d[Shape::N / 2];
-  uint32_t parity = 0;
-  bool waited = false;
+__device__ void consume(FewRowsShared<Shape>& shared, FewRowsCursor<Shape> cursor) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const TileArgs& args = cursor.args;
+  wait_for_predecessor();
   while (!cursor.done()) {
-    const int first_tile = cursor.first_tile();
-    const int first_row = cursor.first_row();
-    multiply(shared, cursor, group, elected, d);
-    // Others may still read the sums of the item before.
-    if (!alone) hopper::barrier_wait_cluster(&shared.sums_free, parity ^ 1);
-    put_sums(shared.sums[group], d);
-    hopper::named_sync(1, Shape::kConsumers);
-    if (!alone) {
-      if (threadIdx.x < args.segments) {
-        hopper::barrier_arrive_cluster(&shared.sums_ready, threadIdx.x);
+    const int item = cursor.item;
+    float d[Shape::N / 8][4] = {};
+    multiply(shared, cursor, d);
+#pragma unroll
+    for (int j = 0; j < Shape::N / 8; ++j) {
+      const int row = 8 * j + 2 * (lane % 4);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        shared.sums[warp][row + i % 2][lane / 4 + i / 2 * 8] = d[j][i];
       }
-      hopper::barrier_wait_cluster(&shared.sums_ready, parity);
     }
-    if (!waited) wait_for_predecessor();
-    waited = true;
-    finish(shared, args, first_tile, first_row, rank);
     hopper::named_sync(1, Shape::kConsumers);
-    if (!alone && threadIdx.x < args.segments) {
-      hopper::barrier_arrive_cluster(&shared.sums_free, threadIdx.x);
-    }
-    parity ^= 1;
+    finish(shared, args, item);
+    hopper::named_sync(1, Shape::kConsumers);
   }
-  // Nobody leaves while another CTA may read its sums or arrive at its barriers.
-  if (!alone && waited) hopper::barrier_wait_cluster(&shared.sums_free, parity ^ 1);
-  if (!waited) wait_for_predecessor();
-  mask_rest(args, Shape::kGroups * 64);
+  mask_rest(args, Shape::kOutputs * Shape::kCluster, Shape::kConsumers);
 }
 
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kGroups == 1 ? 2 : 1)
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     few_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<FewRowsShared<Shape>*>(memory);
-  const int rank = static_cast<int>(blockIdx.x % args.segments);
   const bool producer = threadIdx.x == Shape::kConsumers;
-  const StageCursor<Shape> cursor = first_stage<Shape>(args, rank);
-  int primed = 0;
   if (producer) {
     hopper::prefetch_map(&x);
     for (int i = 0; i < Shape::kStages; ++i) {
       hopper::barrier_init(&shared.full[i], 1);
-      hopper::barrier_init(&shared.empty[i], Shape::kGroups * 4);
+      hopper::barrier_init(&shared.empty[i], Shape::kCluster * Shape::kConsumers / 32);
     }
-    hopper::barrier_init(&shared.sums_ready, args.segments);
-    hopper::barrier_init(&shared.sums_free, args.segments);
     hopper::barrier_init_fence();
-    StageCursor<Shape> ahead = cursor;
-    for (; primed < Shape::kStages && !ahead.done(); ++primed, ahead.next()) {
-      send_weights(shared, ahead);
-    }
   }
   let_successor_start();
   __syncthreads();
-  if (args.segments > 1) hopper::cluster_sync();
+  if constexpr (Shape::kCluster > 1) hopper::cluster_sync();
+  const FewRowsCursor<Shape> cursor(args);
   if (threadIdx.x < Shape::kConsumers) {
-    consume(shared, args, cursor, rank);
+    consume(shared, cursor);
   } else if (producer) {
-    produce(shared, cursor, primed, x);
+    produce(shared, cursor, x);
+  }
+  if constexpr (Shape::kCluster > 1) {
+    // Another CTA may still send boxes here or arrive at these barriers.
+    __syncwarp();
+    hopper::cluster_sync();
   }
 }
 

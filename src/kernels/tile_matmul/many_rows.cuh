@@ -9,7 +9,8 @@
 //
 // A stage is one block of 64 inputs: 16 KB of weights and R * 128 bytes of rows. Segments are made
 // one after the other: a chain from zero into one set of accumulators, added to a second set at its
-// end (kTwoSets; one segment needs none, and R may be larger). The epilogue works from registers.
+// end (kTwoSets; one segment needs none, and R may be larger). bf16 leaves by the copy engine, f32
+// from registers.
 // CTAs are persistent; the order of items keeps a few row tiles and a few weight tiles in L2.
 //
 // Loads of a CTA from L2 an instruction cycle: R = 192 28 KB in 768 cycles, R = 256 32 KB in 1,024.
@@ -32,12 +33,15 @@ struct ManyRowsShape {
   static constexpr int kThreads = kConsumers + 128;  // registers move by whole warpgroups
   static constexpr int kHalfBytes = r / 2 * 128;
   static constexpr int kStageBytes = 2 * 8192 + r * 128;
-  static constexpr int kSharedBytes = stages * kStageBytes + 256;
+  static constexpr int kBoxRows = r > 192 ? r / 2 : r;  // of y that leave at once; gated: all
+  static constexpr int kBoxBytes = kBoxRows * 128;
+  static constexpr int kSharedBytes = stages * kStageBytes + 2 * kBoxBytes + 256;
 };
 
 template <class Shape>
 struct ManyRowsShared {
   alignas(1024) std::byte stages[Shape::kStages][Shape::kStageBytes];  // [tile 0, tile 1, rows]
+  std::byte boxes[2][Shape::kBoxBytes];                                // of y, one a warpgroup
   hopper::Barrier full[Shape::kStages];
   hopper::Barrier empty[Shape::kStages];
 };
@@ -81,7 +85,7 @@ __device__ void produce_many(ManyRowsShared<Shape>& shared, const TileArgs& args
     // The last run may lack the second CTA's tiles; it still sends and receives rows.
     const int tile = min(item.tile, args.tiles - 2);
     for (int block = 0; block < args.blocks; ++block) {
-      hopper::barrier_wait_cluster(&shared.empty[stage], parity);
+      hopper::barrier_wait(&shared.empty[stage], parity);
       hopper::Barrier* full = &shared.full[stage];
       std::byte* to = shared.stages[stage];
       hopper::barrier_expect(full, Shape::kStageBytes);
@@ -98,38 +102,120 @@ __device__ void produce_many(ManyRowsShared<Shape>& shared, const TileArgs& args
   }
 }
 
-// Rows 8 j + 2 (t % 4) (+ 1) of the item, outputs t / 4 (+ 8) of the warp's sixteen: see wgmma.cuh.
+// Accumulators: rows 8 j + 2 (t % 4) (+ 1) of the item, outputs t / 4 (+ 8) of the warp's sixteen:
+// see wgmma.cuh. From registers straight into y, loads of the residual in large batches.
 template <int R, Finish finish>
-__device__ __forceinline__ void finish_many(const TileArgs& args, const ManyRowsItem& item,
-                                            int group, const float (&d)[R / 2]) {
+__device__ __forceinline__ void finish_direct(const TileArgs& args, const ManyRowsItem& item,
+                                              int group, const float (&d)[R / 2]) {
+  constexpr int kBatch = R > 192 ? 6 : 12;  // of eight rows: what registers have room for
   const int thread = threadIdx.x % 128;
-  const int tile = item.tile + group;
-  constexpr bool gated = is_gated(finish);
-  constexpr int width = gated ? 32 : 64;
   const int64_t n =
-      static_cast<int64_t>(tile) * width + thread / 32 * (width / 4) + thread % 32 / 4;
-  const int first = item.row + 2 * (thread % 4);
+      static_cast<int64_t>(item.tile + group) * 64 + thread / 32 * 16 + thread % 32 / 4;
+  const int64_t first = item.row + 2 * (thread % 4);
+  float* y = static_cast<float*>(args.y);
+  const auto row_of = [&](int i) { return first + i / 4 * 8 + i % 2; };
+  const auto column_of = [&](int i) { return n + i % 4 / 2 * 8; };
 #pragma unroll
-  for (int j = 0; j < R / 8; ++j) {
+  for (int begin = 0; begin < R / 2; begin += 4 * kBatch) {
+    float old[4 * kBatch];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int64_t m = first + 8 * j + i;
-      if constexpr (gated) {
-        if (m < args.rows && n < args.columns) {
-          finish_gated<finish>(args, m, n, d[4 * j + i], d[4 * j + 2 + i]);
-        }
+    for (int i = 0; i < 4 * kBatch; ++i) {
+      if (begin + i >= R / 2) continue;
+      const int64_t m = row_of(begin + i), c = column_of(begin + i);
+      if (finish == Finish::kAddF32 && m < args.rows && c < args.columns) {
+        old[i] = y[m * args.y_stride + c];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4 * kBatch; ++i) {
+      if (begin + i >= R / 2) continue;
+      const int64_t m = row_of(begin + i), c = column_of(begin + i);
+      if (m >= args.rows || c >= args.columns) continue;
+      if constexpr (finish == Finish::kAddF32) {
+        y[m * args.y_stride + c] = __fadd_rn(old[i], with_bias(args, d[begin + i], c));
       } else {
-        if (m < args.rows && n < args.columns) finish_plain<finish>(args, m, n, d[4 * j + i]);
-        if (m < args.rows && n + 8 < args.columns) {
-          finish_plain<finish>(args, m, n + 8, d[4 * j + 2 + i]);
-        }
+        finish_plain<finish>(args, m, c, d[begin + i]);
       }
     }
   }
 }
 
+__device__ __forceinline__ uint32_t packed(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+// Four 8 x 8 matrices, transposed: lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_transposed(uint32_t address, const uint32_t (&v)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+      "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+      : "memory");
+}
+
+// bf16 by way of shared memory: boxes of [rows][64] or, gated, [rows][32], swizzled as their tensor
+// map says, which the copy engine writes while the next item is multiplied.
 template <class Shape, Finish finish>
-__device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, const TileArgs& args) {
+__device__ __forceinline__ void finish_boxed(const TileArgs& args, const ManyRowsItem& item,
+                                             int group, std::byte* box, const CUtensorMap& y,
+                                             const float (&d)[Shape::R / 2]) {
+  constexpr bool kGated = is_gated(finish);
+  constexpr int kBoxRows = kGated ? Shape::R : Shape::kBoxRows;
+  constexpr int kRows = kGated ? 32 : 16;  // of one store_transposed
+  const int thread = threadIdx.x % 128;
+  const int warp = thread / 32, lane = thread % 32;
+  const int tile = item.tile + group;
+  const int64_t n =
+      static_cast<int64_t>(tile) * (kGated ? 32 : 64) + warp * (kGated ? 8 : 16) + lane / 4;
+  const uint32_t base = hopper::shared_address(box);
+#pragma unroll
+  for (int begin = 0; begin < Shape::R; begin += kBoxRows) {
+    if (thread == 0) hopper::stores_read();
+    hopper::named_sync(1 + group, 128);
+#pragma unroll
+    for (int row = 0; row < kBoxRows; row += kRows) {
+      const int i = (begin + row) / 2;  // of the first accumulator
+      uint32_t v[4];
+      uint32_t address;
+      if constexpr (kGated) {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          v[q] = packed(gated_value<finish>(args, n, d[i + 4 * q], d[i + 4 * q + 2]),
+                        gated_value<finish>(args, n, d[i + 4 * q + 1], d[i + 4 * q + 3]));
+        }
+        const int m = row + lane;
+        address = base + m * 64 + ((warp ^ ((m >> 1) & 3)) << 4);
+      } else {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          const int64_t c = n + q % 2 * 8;
+          v[q] = packed(with_bias(args, d[i + 2 * q], c), with_bias(args, d[i + 2 * q + 1], c));
+        }
+        const int m = row + lane / 16 * 8 + lane % 8;
+        address = base + m * 128 + (((warp * 2 + lane / 8 % 2) ^ (m & 7)) << 4);
+      }
+      store_transposed(address, v);
+    }
+    hopper::store_fence();
+    hopper::named_sync(1 + group, 128);
+    if (thread == 0) {
+      hopper::store_box(&y, tile * (kGated ? 32 : 64), item.row + begin, box);
+    }
+  }
+}
+
+template <class Shape, int total_count>
+__device__ __forceinline__ auto& sums_of(float (&d)[Shape::R / 2], float (&total)[total_count]) {
+  if constexpr (Shape::kTwoSets) {
+    return total;
+  } else {
+    return d;
+  }
+}
+
+template <class Shape, Finish finish>
+__device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, const TileArgs& args,
+                                             const CUtensorMap& y) {
   constexpr int kSums = Shape::R / 2;
   const int group = threadIdx.x / 128;
   const bool elected = threadIdx.x % 32 < kClusterCtas;  // lane c frees the stage for CTA c
@@ -146,7 +232,7 @@ __device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, cons
       int previous = -1;
       hopper::hold_accumulators(d);
       for (int block = 0; block < count; ++block) {
-        hopper::barrier_wait_cluster(&shared.full[stage], parity);
+        hopper::barrier_wait(&shared.full[stage], parity);
         const uint64_t a = hopper::wgmma_operand(shared.stages[stage] + group * 8192);
         const uint64_t b = hopper::wgmma_operand(shared.stages[stage] + 2 * 8192);
         hopper::wgmma_fence();
@@ -158,7 +244,7 @@ __device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, cons
         hopper::wgmma_commit();
         hopper::wgmma_wait<1>();
         if (previous >= 0 && elected) {
-          hopper::barrier_arrive_cluster(&shared.empty[previous], threadIdx.x % 32);
+          hopper::barrier_arrive_at(&shared.empty[previous], threadIdx.x % 32);
         }
         previous = stage;
         if (++stage == Shape::kStages) {
@@ -168,7 +254,7 @@ __device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, cons
       }
       hopper::wgmma_wait<0>();
       hopper::hold_accumulators(d);
-      if (elected) hopper::barrier_arrive_cluster(&shared.empty[previous], threadIdx.x % 32);
+      if (elected) hopper::barrier_arrive_at(&shared.empty[previous], threadIdx.x % 32);
       if constexpr (Shape::kTwoSets) {
 #pragma unroll
         for (int e = 0; e < kSums; ++e) total[e] = segment == 0 ? d[e] : __fadd_rn(total[e], d[e]);
@@ -176,17 +262,20 @@ __device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, cons
     }
     const ManyRowsItem item = many_rows_item<Shape::R>(args, i);
     if (item.tile >= args.tiles) continue;
-    if constexpr (Shape::kTwoSets) {
-      finish_many<Shape::R, finish>(args, item, group, total);
+    float(&sums)[kSums] = sums_of<Shape>(d, total);
+    if constexpr (finish == Finish::kStoreF32 || finish == Finish::kAddF32) {
+      finish_direct<Shape::R, finish>(args, item, group, sums);
     } else {
-      finish_many<Shape::R, finish>(args, item, group, d);
+      finish_boxed<Shape, finish>(args, item, group, shared.boxes[group], y, sums);
     }
   }
+  if (threadIdx.x % 128 == 0) hopper::stores_done();
 }
 
 template <class Shape, Finish finish>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
-    many_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x) {
+    many_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x,
+                     const __grid_constant__ CUtensorMap y) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<ManyRowsShared<Shape>*>(memory);
   if (threadIdx.x == 0) {
@@ -202,7 +291,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   hopper::cluster_sync();
   if (threadIdx.x < Shape::kConsumers) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    consume_many<Shape, finish>(shared, args);
+    consume_many<Shape, finish>(shared, args, y);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == Shape::kConsumers) produce_many(shared, args, x);

@@ -40,6 +40,16 @@ __device__ __forceinline__ float with_bias(const TileArgs& args, float sum, int6
   return args.bias == nullptr ? sum : __fadd_rn(sum, args.bias[output]);
 }
 
+// The value of a gated column f, before it is rounded.
+template <Finish finish>
+__device__ __forceinline__ float gated_value(const TileArgs& args, int64_t f, float gate,
+                                             float up) {
+  gate = with_bias(args, gate, f);
+  up = with_bias(args, up, args.columns + f);
+  const float act = finish == Finish::kGatedSilu ? device_silu(gate) : device_gelu_tanh(gate);
+  return __fmul_rn(act, up);
+}
+
 // Column n < columns of row m. Not for gates.
 template <Finish finish>
 __device__ __forceinline__ void finish_plain(const TileArgs& args, int64_t m, int64_t n,
@@ -59,11 +69,21 @@ __device__ __forceinline__ void finish_plain(const TileArgs& args, int64_t m, in
 template <Finish finish>
 __device__ __forceinline__ void finish_gated(const TileArgs& args, int64_t m, int64_t f, float gate,
                                              float up) {
-  gate = with_bias(args, gate, f);
-  up = with_bias(args, up, args.columns + f);
-  const float act = finish == Finish::kGatedSilu ? device_silu(gate) : device_gelu_tanh(gate);
   static_cast<__nv_bfloat16*>(args.y)[m * args.y_stride + f] =
-      __float2bfloat16_rn(__fmul_rn(act, up));
+      __float2bfloat16_rn(gated_value<finish>(args, f, gate, up));
+}
+
+// Columns beyond the last unit of outputs that is computed, by `threads` threads of each CTA.
+__device__ __forceinline__ void mask_rest(const TileArgs& args, int unit, int threads) {
+  if (args.finish != Finish::kStoreF32) return;
+  const int64_t begin = (args.computed + unit - 1) / unit * unit;
+  const int64_t count = args.columns - begin;
+  if (count <= 0) return;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * threads;
+  for (int64_t i = blockIdx.x * static_cast<int64_t>(threads) + threadIdx.x; i < count * args.rows;
+       i += step) {
+    static_cast<float*>(args.y)[i / count * args.y_stride + begin + i % count] = kMasked;
+  }
 }
 
 }  // namespace ashlar::tile_matmul_cuda

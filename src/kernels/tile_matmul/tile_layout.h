@@ -25,7 +25,7 @@ namespace ashlar {
 constexpr int64_t kTileOutputs = 64;
 constexpr int64_t kBlockInputs = 64;
 constexpr int64_t kGateRun = 8;  // rows of gates before the rows of their ups
-constexpr int kMaxSegments = 8;  // CTAs of a cluster
+constexpr int kMaxSegments = 4;
 
 struct TileShape {
   int64_t outputs = 0;  // N as computed; gates and ups together
@@ -57,18 +57,18 @@ constexpr int64_t segment_begin(int64_t blocks, int64_t segments, int64_t index)
 // a question to the device: the number of segments decides bits.
 constexpr int64_t kSegmentProcessors = 132;
 
-// The least number of segments whose work, one tile's segment a CTA, leaves at most a tenth of the
-// processors idle in its last round; else the one that leaves fewest idle. A segment has at least
-// four blocks.
+// 1, 2 or 4: the least whose work, one tile's segment a unit, gives every processor nearly two
+// units and leaves at most a tenth of them idle in the last round; else the one that leaves fewest
+// idle. A segment has at least four blocks.
 constexpr int64_t segment_count(const TileShape& shape) {
   int64_t best = 1;
-  int64_t best_rounds = 0;  // work of the best, in rounds of all processors, scaled by `best`
-  for (int64_t segments = 1; segments <= kMaxSegments; ++segments) {
+  int64_t best_rounds = 0;  // of all processors, each as long as a segment of the best
+  for (int64_t segments = 1; segments <= kMaxSegments; segments *= 2) {
     if (segments > 1 && shape.blocks() / segments < 4) break;
     const int64_t units = shape.tiles() * segments;
     const int64_t rounds = (units + kSegmentProcessors - 1) / kSegmentProcessors;
-    if (units * 10 >= rounds * kSegmentProcessors * 9) return segments;
-    if (best_rounds == 0 || rounds * best < best_rounds * segments) {
+    if (rounds >= 2 && units * 10 >= rounds * kSegmentProcessors * 9) return segments;
+    if (best_rounds == 0 || rounds * best <= best_rounds * segments) {
       best = segments;
       best_rounds = rounds;
     }

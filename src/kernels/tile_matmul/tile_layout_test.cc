@@ -49,14 +49,15 @@ TEST(TileLayout, SegmentsCoverTheBlocksInPairs) {
 // Shapes of an 8B model, a 4B one (2,560 and 9,728) and a 12B one (3,840 and 15,360).
 TEST(TileLayout, TheNumberOfSegmentsFillsTheGpu) {
   EXPECT_EQ(segment_count({6144, 4096}), 4);
-  EXPECT_EQ(segment_count({4096, 4096}), 2);
+  EXPECT_EQ(segment_count({4096, 4096}), 4);
   EXPECT_EQ(segment_count({24576, 4096, true}), 1);
-  EXPECT_EQ(segment_count({4096, 12288}), 2);
+  EXPECT_EQ(segment_count({4096, 12288}), 4);
   EXPECT_EQ(segment_count({151936, 4096}), 1);
-  EXPECT_EQ(segment_count({2560, 4096}), 3);
-  EXPECT_EQ(segment_count({2560, 9728}), 3);
+  EXPECT_EQ(segment_count({2560, 4096}), 4);
+  EXPECT_EQ(segment_count({2560, 9728}), 4);
   EXPECT_EQ(segment_count({19456, 2560, true}), 2);
-  EXPECT_EQ(segment_count({3840, 15360}), 2);
+  EXPECT_EQ(segment_count({3840, 15360}), 4);
+  EXPECT_EQ(segment_count({8192, 3840}), 2);
   EXPECT_EQ(segment_count({128, 64}), 1);
   // A head that is filled up has as many segments as one that is not.
   EXPECT_EQ(segment_count({248077, 2560}), segment_count({248192, 2560}));
@@ -67,9 +68,9 @@ TEST(TileChoice, EveryNumberOfRowsHasAKernelThatTakesIt) {
   const TileShape whole{24576, 4096};
   EXPECT_EQ(choose_tile_kernel(split, 1), TileKernel::kFewRows8);
   EXPECT_EQ(choose_tile_kernel(split, 9), TileKernel::kFewRows16);
-  EXPECT_EQ(choose_tile_kernel(split, 64), TileKernel::kFewRows64);
-  EXPECT_EQ(choose_tile_kernel(split, 65), TileKernel::kFewRows96);
-  EXPECT_EQ(choose_tile_kernel(split, 128), TileKernel::kFewRows128);
+  EXPECT_EQ(choose_tile_kernel(split, 64), TileKernel::kSplitRows64);
+  EXPECT_EQ(choose_tile_kernel(split, 65), TileKernel::kSplitRows96);
+  EXPECT_EQ(choose_tile_kernel(split, 128), TileKernel::kSplitRows128);
   EXPECT_EQ(choose_tile_kernel(split, 129), TileKernel::kPairedTiles128);
   EXPECT_EQ(choose_tile_kernel(split, 8192), TileKernel::kManyRows192);
   EXPECT_EQ(choose_tile_kernel(whole, 8192), TileKernel::kManyRows256);

@@ -153,8 +153,8 @@ void clear_reference(Stream&, const TileClearArgs& args) {
 
 std::string tile_matmul_kernel(const TileShape& shape, int64_t rows) {
   constexpr const char* kNames[kTileKernelCount] = {
-      "few rows 8",   "few rows 16",      "few rows 32",   "few rows 64",  "few rows 96",
-      "few rows 128", "paired tiles 128", "many rows 192", "many rows 256"};
+      "few rows 8",     "few rows 16",      "split rows 32", "split rows 64", "split rows 96",
+      "split rows 128", "paired tiles 128", "many rows 192", "many rows 256"};
   return kNames[static_cast<int>(choose_tile_kernel(shape, rows))];
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/hopper/tensor_map_cuda.h"
 #include "kernels/tile_matmul/few_rows.cuh"
 #include "kernels/tile_matmul/many_rows.cuh"
+#include "kernels/tile_matmul/split_rows.cuh"
 #include "kernels/tile_matmul/tile_cells.h"
 #include "kernels/tile_matmul/tile_choice.h"
 
@@ -48,28 +49,61 @@ TileArgs tile_args(const TileMatmulArgs& args) {
   return out;
 }
 
-template <class Kernel>
-void start(Stream& stream, Kernel kernel, int clusters, int cluster, int threads, int shared_bytes,
-           const TileArgs& args, const TensorView& x, int box_rows) {
-  const CUtensorMap map = hopper::box_map(stream, "tile_matmul", x, box_rows);
-  launch(stream, "tile_matmul", kernel,
-         {.grid = dim3(static_cast<unsigned>(clusters * cluster)),
+LaunchShape launch_shape(int clusters, int cluster, int threads, int shared_bytes) {
+  return {.grid = dim3(static_cast<unsigned>(clusters * cluster)),
           .block = dim3(static_cast<unsigned>(threads)),
           .shared_bytes = static_cast<size_t>(shared_bytes),
-          .cluster = cluster},
-         args, map);
+          .cluster = cluster};
 }
 
-template <int groups, int n, int blocks, int stages>
+template <int segments, int n, int stages, int ctas, int cluster>
+void few_rows_of(Stream& stream, const TileArgs& args, const TensorView& x) {
+  using Kernel = FewRowsShape<segments, n, stages, ctas, cluster>;
+  static_assert(offsetof(FewRowsShared<Kernel>, empty) + stages * sizeof(Barrier) <=
+                Kernel::kSharedBytes);
+  static_assert(ctas * (Kernel::kSharedBytes + 1024) <= 228 * 1024);
+  const int items = args.tiles * segments;
+  const int clusters = std::min(items, cuda_traits(stream).multiprocessors * ctas) / cluster;
+  launch(stream, "tile_matmul", few_rows_kernel<Kernel>,
+         launch_shape(clusters, cluster, Kernel::kThreads, Kernel::kSharedBytes), args,
+         hopper::box_map(stream, "tile_matmul", x, n));
+}
+
+// Two or three CTAs a multiprocessor, so that all are in use: 256 items on places for 396 would
+// crowd on some.
+template <int n>
 void few_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
-  using Kernel = FewRowsShape<groups, n, blocks, stages>;
-  static_assert(offsetof(FewRowsShared<Kernel>, sums_free) + sizeof(Barrier) <=
+  const bool three = args.tiles * args.segments > cuda_traits(stream).multiprocessors * 2;
+  if constexpr (n == 8) {
+    if (args.segments == 1) return few_rows_of<1, 8, 4, 3, 1>(stream, args, x);
+    if (args.segments == 2 && three) return few_rows_of<2, 8, 3, 3, 1>(stream, args, x);
+    if (args.segments == 2) return few_rows_of<2, 8, 5, 2, 1>(stream, args, x);
+    if (three) return few_rows_of<4, 8, 3, 3, 1>(stream, args, x);
+    return few_rows_of<4, 8, 4, 2, 1>(stream, args, x);
+  } else if constexpr (n == 16) {
+    if (args.segments == 1) return few_rows_of<1, 16, 3, 3, 1>(stream, args, x);
+    if (args.segments == 2) return few_rows_of<2, 16, 4, 2, 2>(stream, args, x);
+    if (three) return few_rows_of<4, 16, 2, 3, 2>(stream, args, x);
+    return few_rows_of<4, 16, 3, 2, 2>(stream, args, x);
+  } else {
+    if (args.segments == 1) return few_rows_of<1, 32, 2, 3, 2>(stream, args, x);
+    if (args.segments == 2) return few_rows_of<2, 32, 3, 2, 2>(stream, args, x);
+    return few_rows_of<4, 32, 2, 2, 2>(stream, args, x);
+  }
+}
+
+// As many clusters as run at once, or fewer that each have the same number of items.
+template <int groups, int n, int blocks, int stages>
+void split_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
+  using Kernel = SplitRowsShape<groups, n, blocks, stages>;
+  static_assert(offsetof(SplitRowsShared<Kernel>, sums_free) + sizeof(Barrier) <=
                 Kernel::kSharedBytes);
   const int places = cuda_traits(stream).multiprocessors * (groups == 1 ? 2 : 1);
   const int items = args.tiles / groups * ((args.rows + n - 1) / n);
   const int clusters = std::clamp(places / args.segments, 1, items);
-  start(stream, few_rows_kernel<Kernel>, clusters, args.segments, Kernel::kThreads,
-        Kernel::kSharedBytes, args, x, n);
+  launch(stream, "tile_matmul", split_rows_kernel<Kernel>,
+         launch_shape(clusters, args.segments, Kernel::kThreads, Kernel::kSharedBytes), args,
+         hopper::box_map(stream, "tile_matmul", x, n));
 }
 
 template <class Kernel>
@@ -90,14 +124,20 @@ auto many_rows_of(Finish finish) {
 }
 
 template <int r, bool two_sets, int stages>
-void many_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
+void many_rows(Stream& stream, const TileArgs& args, const TensorView& x, const TensorView& y) {
   using Kernel = ManyRowsShape<r, two_sets, stages>;
   static_assert(offsetof(ManyRowsShared<Kernel>, empty) + stages * sizeof(Barrier) <=
                 Kernel::kSharedBytes);
   const int items = (args.tiles + 3) / 4 * ((args.rows + r - 1) / r);
   const int clusters = std::min(items, cuda_traits(stream).multiprocessors / kClusterCtas);
-  start(stream, many_rows_of<Kernel>(args.finish), clusters, kClusterCtas, Kernel::kThreads,
-        Kernel::kSharedBytes, args, x, r / 2);
+  const bool f32 = args.finish == Finish::kStoreF32 || args.finish == Finish::kAddF32;
+  const bool gated = is_gated(args.finish);
+  launch(stream, "tile_matmul", many_rows_of<Kernel>(args.finish),
+         launch_shape(clusters, kClusterCtas, Kernel::kThreads, Kernel::kSharedBytes), args,
+         hopper::box_map(stream, "tile_matmul", x, r / 2),
+         f32 ? CUtensorMap{}
+             : hopper::box_map(stream, "tile_matmul", y, gated ? r : Kernel::kBoxRows,
+                               gated ? 32 : 64));
 }
 
 // Eight inputs of one row a thread: a chunk of 16 bytes of the layout.
@@ -150,25 +190,30 @@ void pack(Stream& stream, const TilePackArgs& args) {
 void tile_matmul_cuda_cell(Stream& stream, const TileMatmulArgs& args) {
   if (args.x.dim(0) == 0) return;
   const TileArgs tile = tile_args(args);
-  switch (choose_tile_kernel(args.weight.shape, tile.rows)) {
+  TileKernel kernel = choose_tile_kernel(args.weight.shape, tile.rows);
+  // y of an odd stride cannot leave by the copy engine: the same bits, in passes of 128 rows.
+  if (args.y.dtype() == DType::kBF16 && !hopper::can_have_map(args.y)) {
+    kernel = std::min(kernel, TileKernel::kPairedTiles128);
+  }
+  switch (kernel) {
     case TileKernel::kFewRows8:
-      return few_rows<1, 8, 2, 6>(stream, tile, args.x);
+      return few_rows<8>(stream, tile, args.x);
     case TileKernel::kFewRows16:
-      return few_rows<1, 16, 2, 5>(stream, tile, args.x);
-    case TileKernel::kFewRows32:
-      return few_rows<1, 32, 2, 4>(stream, tile, args.x);
-    case TileKernel::kFewRows64:
-      return few_rows<1, 64, 2, 3>(stream, tile, args.x);
-    case TileKernel::kFewRows96:
-      return few_rows<1, 96, 1, 4>(stream, tile, args.x);
-    case TileKernel::kFewRows128:
-      return few_rows<1, 128, 1, 3>(stream, tile, args.x);
+      return few_rows<16>(stream, tile, args.x);
+    case TileKernel::kSplitRows32:
+      return few_rows<32>(stream, tile, args.x);
+    case TileKernel::kSplitRows64:
+      return split_rows<1, 64, 2, 3>(stream, tile, args.x);
+    case TileKernel::kSplitRows96:
+      return split_rows<1, 96, 1, 4>(stream, tile, args.x);
+    case TileKernel::kSplitRows128:
+      return split_rows<1, 128, 1, 3>(stream, tile, args.x);
     case TileKernel::kPairedTiles128:
-      return few_rows<2, 128, 1, 5>(stream, tile, args.x);
+      return split_rows<2, 128, 1, 5>(stream, tile, args.x);
     case TileKernel::kManyRows192:
-      return many_rows<192, true, 5>(stream, tile, args.x);
+      return many_rows<192, true, 4>(stream, tile, args.x, args.y);
     case TileKernel::kManyRows256:
-      return many_rows<256, false, 4>(stream, tile, args.x);
+      return many_rows<256, false, 4>(stream, tile, args.x, args.y);
   }
 }
 
