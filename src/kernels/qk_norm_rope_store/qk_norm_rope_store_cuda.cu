@@ -1,5 +1,6 @@
 // The CUDA cell of qk_norm_rope_store: a warp a head and row, so that one row of 48 heads already
-// uses a dozen SMs, and no head waits for another.
+// uses a dozen SMs, and no head waits for another; with many rows four heads a warp, which share
+// what their row needs. A head is computed the same either way.
 //
 // A lane holds kVector neighbouring elements of the first half of a head and their partners of the
 // second half, so rotation stays in the lane: kVector is 2 up to a head of 128 and 4 to 256; lanes
@@ -21,7 +22,9 @@ namespace ashlar {
 
 namespace {
 
-constexpr int kWarps = 4;  // heads of a CTA
+constexpr int kWarps = 4;        // of a CTA
+constexpr int kHeadsOfWarp = 4;  // where there are rows enough to fill the device
+constexpr int64_t kFewRows = 128;
 
 struct StoreKernelArgs {
   __nv_bfloat16* qkv;
@@ -143,58 +146,91 @@ __device__ __forceinline__ void rotate(Pairs<kVector>& pairs, const Pairs<kVecto
   }
 }
 
-// Grid [T, heads / kWarps]. T is the element type of the pages. Loads are issued as early as what
-// they depend on allows: at one row the kernel is three memory latencies and little else.
+// What becomes of one head, once its pairs and all that its row shares are loaded.
 template <class T, int kVector>
-__global__ void __launch_bounds__(32 * kWarps) qk_norm_rope_store_kernel(StoreKernelArgs args) {
-  const int64_t t = blockIdx.x;
-  const int head = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
+__device__ __forceinline__ void finish_head(const StoreKernelArgs& args, int head,
+                                            Pairs<kVector>& pairs, const Pairs<kVector>& q_weight,
+                                            const Pairs<kVector>& k_weight,
+                                            const Pairs<kVector>& cos_sin, __nv_bfloat16* row,
+                                            T* page, int64_t offset, int first, bool active) {
   const int half = args.size / 2;
-  const int first = static_cast<int>(threadIdx.x) % 32 * kVector;
-  const bool active = first < half;
   const bool is_query = head < args.heads;
-  const bool is_value = head >= args.heads + args.kv_heads;
-  const float* norm_weight = is_query ? args.q_norm : args.k_norm;
-  const bool normed = norm_weight != nullptr && !is_value;
-  // Weights never change, so they may be read before the predecessor is done.
-  const Pairs<kVector> weight = load_pairs<kVector>(norm_weight + first, half, active && normed);
-  wait_for_predecessor();
-  let_successor_start();
-  if (head >= args.heads + 2 * args.kv_heads) return;
-  __nv_bfloat16* x = args.qkv + t * args.qkv_stride + static_cast<int64_t>(head) * args.size;
-  const int32_t sequence = args.row_sequence[t];
-  const int32_t position = args.positions[t];
-  Pairs<kVector> pairs = load_pairs<kVector>(x + first, half, active);
-  if (sequence < 0) return;
-  // What the CPU cell checks; nothing here can report, and a wrong address must not be written.
-  const int32_t entry = position / args.page_positions;
-  if (position < 0 || position >= args.table_positions || entry >= args.table_pages) __trap();
-  const int32_t page = args.page_table[sequence * args.table_stride + entry];
-  if (!is_value) {
-    const float* table = args.cos_sin + static_cast<int64_t>(position) * args.size;
-    const Pairs<kVector> cos_sin = load_pairs<kVector>(table + first, half, active);
-    if (normed) norm<kVector>(pairs, weight, args.size, args.eps);
+  if (head < args.heads + args.kv_heads) {
+    const float* weight = is_query ? args.q_norm : args.k_norm;
+    if (weight != nullptr)
+      norm<kVector>(pairs, is_query ? q_weight : k_weight, args.size, args.eps);
     rotate<kVector>(pairs, cos_sin);
   }
   if (!active) return;
   if (is_query) {
-    store_half<kVector>(pairs.low, x + first);
-    store_half<kVector>(pairs.high, x + half + first);
+    __nv_bfloat16* to = row + static_cast<int64_t>(head) * args.size + first;
+    store_half<kVector>(pairs.low, to);
+    store_half<kVector>(pairs.high, to + half);
     return;
   }
-  if (page < 0 || page >= args.page_count) __trap();
+  // Heads of keys, then of values, in the row as in the page.
+  const int64_t in_page = static_cast<int64_t>(head - args.heads) * args.page_positions;
+  T* to = page + in_page * args.size + offset + first;
+  store_half<kVector>(pairs.low, to);
+  store_half<kVector>(pairs.high, to + half);
+}
+
+// Grid [T, heads / (kWarps kHeads)], kHeads heads a warp. T is the element type of the pages. Loads
+// are issued as early as what they depend on allows: at one row the kernel is three memory
+// latencies and little else.
+template <class T, int kVector, int kHeads>
+__global__ void __launch_bounds__(32 * kWarps) qk_norm_rope_store_kernel(StoreKernelArgs args) {
+  const int64_t t = blockIdx.x;
+  const int warp = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  const int first_head = warp * kHeads;
+  const int all_heads = args.heads + 2 * args.kv_heads;
+  const int half = args.size / 2;
+  const int first = static_cast<int>(threadIdx.x) % 32 * kVector;
+  const bool active = first < half;
+  // Weights never change, so they may be read before the predecessor is done.
+  const auto load_weight = [&](const float* weight) {
+    return load_pairs<kVector>(weight + first, half, active && weight != nullptr);
+  };
+  const Pairs<kVector> q_weight = load_weight(args.q_norm);
+  const Pairs<kVector> k_weight = load_weight(args.k_norm);
+  wait_for_predecessor();
+  let_successor_start();
+  if (first_head >= all_heads) return;
+  __nv_bfloat16* row = args.qkv + t * args.qkv_stride;
+  const int32_t sequence = args.row_sequence[t];
+  const int32_t position = args.positions[t];
+  Pairs<kVector> pairs[kHeads];
+#pragma unroll
+  for (int i = 0; i < kHeads; ++i) {
+    pairs[i] = load_pairs<kVector>(row + static_cast<int64_t>(first_head + i) * args.size + first,
+                                   half, active && first_head + i < all_heads);
+  }
+  if (sequence < 0) return;
+  // What the CPU cell checks; nothing here can report, and a wrong address must not be written.
+  const int32_t entry = position / args.page_positions;
+  if (position < 0 || position >= args.table_positions || entry >= args.table_pages) __trap();
+  const int32_t index = args.page_table[sequence * args.table_stride + entry];
+  const float* table = args.cos_sin + static_cast<int64_t>(position) * args.size;
+  const Pairs<kVector> cos_sin = load_pairs<kVector>(table + first, half, active);
+  if (index < 0 || index >= args.page_count) __trap();
   const CudaKvPages<T> pages = {static_cast<T*>(args.pages), args.kv_heads, args.page_positions,
                                 args.size};
-  const int group = head - args.heads - (is_value ? args.kv_heads : 0);
-  T* to = (is_value ? pages.values(page, group) : pages.keys(page, group)) +
-          static_cast<int64_t>(position % args.page_positions) * args.size;
-  store_half<kVector>(pairs.low, to + first);
-  store_half<kVector>(pairs.high, to + half + first);
+  const int64_t offset = static_cast<int64_t>(position % args.page_positions) * args.size;
+#pragma unroll
+  for (int i = 0; i < kHeads; ++i) {
+    if (first_head + i >= all_heads) return;
+    finish_head<T, kVector>(args, first_head + i, pairs[i], q_weight, k_weight, cos_sin, row,
+                            pages.keys(index, 0), offset, first, active);
+  }
 }
 
 template <class T>
-auto kernel_for(int64_t size) -> void (*)(StoreKernelArgs) {
-  return size <= 128 ? qk_norm_rope_store_kernel<T, 2> : qk_norm_rope_store_kernel<T, 4>;
+auto kernel_for(int64_t size, bool many) -> void (*)(StoreKernelArgs) {
+  if (size <= 128) {
+    return many ? qk_norm_rope_store_kernel<T, 2, kHeadsOfWarp>
+                : qk_norm_rope_store_kernel<T, 2, 1>;
+  }
+  return many ? qk_norm_rope_store_kernel<T, 4, kHeadsOfWarp> : qk_norm_rope_store_kernel<T, 4, 1>;
 }
 
 }  // namespace
@@ -225,12 +261,14 @@ void qk_norm_rope_store_cuda(Stream& stream, const QkNormRopeStoreArgs& args) {
                                        static_cast<int32_t>(kv_heads),
                                        static_cast<int32_t>(size),
                                        args.eps};
-  auto kernel = kernel_for<__nv_bfloat16>(size);
-  if (args.pages.dtype() == DType::kF16) kernel = kernel_for<__half>(size);
-  if (args.pages.dtype() == DType::kF32) kernel = kernel_for<float>(size);
+  const bool many = args.qkv.rows() > kFewRows;
+  const int64_t heads_of_cta = kWarps * (many ? kHeadsOfWarp : 1);
+  auto kernel = kernel_for<__nv_bfloat16>(size, many);
+  if (args.pages.dtype() == DType::kF16) kernel = kernel_for<__half>(size, many);
+  if (args.pages.dtype() == DType::kF32) kernel = kernel_for<float>(size, many);
   launch(stream, "qk_norm_rope_store", kernel,
          {.grid = dim3(static_cast<unsigned>(args.qkv.rows()),
-                       static_cast<unsigned>(divide_up(all_heads, kWarps))),
+                       static_cast<unsigned>(divide_up(all_heads, heads_of_cta))),
           .block = dim3(32 * kWarps)},
          kernel_args);
 }

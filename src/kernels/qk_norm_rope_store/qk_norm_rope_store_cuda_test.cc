@@ -233,6 +233,44 @@ TEST(QkNormRopeStoreCuda, RowRule) {
   }
 }
 
+// Steps of many rows take a kernel that gives a warp several heads.
+TEST(QkNormRopeStoreCuda, ManyRowsHaveTheBitsOfFew) {
+  ASHLAR_NEEDS_CUDA();
+  const std::unique_ptr<Stream> stream = cuda_device().new_stream();
+  const int64_t rows = 200;
+  for (const HeadShape s : {HeadShape{32, 8, 128}, {9, 3, 64}, {3, 1, 96}, {4, 1, 256}}) {
+    const int64_t columns = (s.heads + 2 * s.kv_heads) * s.size;
+    const std::vector<BF16> qkv = rounded_to_bf16(random_floats(8, rows * columns, 2.0f));
+    std::vector<int32_t> positions(static_cast<size_t>(rows));
+    std::iota(positions.begin(), positions.end(), 0);
+    const auto run = [&](int64_t rows_of_call) {
+      DeviceTensors tensors(*stream);
+      const QkNormRopeStoreArgs all = {
+          .qkv = tensors.from(qkv, {rows, columns}),
+          .q_norm = tensors.from(random_floats(9, s.size, 1.0f)),
+          .k_norm = tensors.from(random_floats(10, s.size, 1.0f)),
+          .eps = kEps,
+          .cos_sin = tensors.from(random_floats(11, rows * s.size, 1.0f), {rows, s.size}),
+          .positions = tensors.from(positions),
+          .row_sequence = tensors.make(DType::kI32, {rows}, 0),
+          .page_table = tensors.from(std::vector<int32_t>{3, 1, 0, 2, 6, 5, 4}, {1, 7}),
+          .pages = tensors.make(DType::kBF16, {7, 2 * s.kv_heads, kPositions, s.size})};
+      for (int64_t begin = 0; begin < rows; begin += rows_of_call) {
+        QkNormRopeStoreArgs part = all;
+        part.qkv = all.qkv.slice_rows(begin, rows_of_call);
+        part.positions = all.positions.slice_rows(begin, rows_of_call);
+        part.row_sequence = all.row_sequence.slice_rows(begin, rows_of_call);
+        qk_norm_rope_store(*stream, part);
+      }
+      std::vector<BF16> made = tensors.read<BF16>(all.qkv);
+      const std::vector<BF16> pages = tensors.read<BF16>(all.pages);
+      made.insert(made.end(), pages.begin(), pages.end());
+      return bytes_of_rows(made, 1);
+    };
+    EXPECT_TRUE(run(rows) == run(50)) << s.size;
+  }
+}
+
 TEST(QkNormRopeStoreCuda, DISABLED_Speed) {
   ASHLAR_NEEDS_CUDA();
   const std::unique_ptr<Stream> stream = cuda_device().new_stream();

@@ -125,9 +125,11 @@ __global__ void __launch_bounds__(kThreads) rms_norm_elements(RmsNormKernelArgs 
   }
 }
 
+// Whether the first element of every row is; a vector has one row.
 bool aligned_to(const TensorView& view, size_t bytes) {
+  const size_t row_bytes = static_cast<size_t>(view.row_stride()) * dtype_bytes(view.dtype());
   return reinterpret_cast<uintptr_t>(view.data()) % bytes == 0 &&
-         static_cast<size_t>(view.row_stride()) * dtype_bytes(view.dtype()) % bytes == 0;
+         (view.shape().rank() == 1 || row_bytes % bytes == 0);
 }
 
 template <class Out, bool kAdd, int kQuads = 1>
