@@ -25,11 +25,6 @@ __device__ __forceinline__ void copy_bytes(void* to, const void* from, uint32_t 
       : "memory");
 }
 
-// Into L2 alone.
-__device__ __forceinline__ void prefetch_bytes(const void* from, uint32_t bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 // The box at column x and row y of a matrix.
 __device__ __forceinline__ void copy_box(void* to, const CUtensorMap* map, int32_t x, int32_t y,
                                          Barrier* barrier, uint64_t policy) {
@@ -50,6 +45,16 @@ __device__ __forceinline__ void copy_box_multicast(void* to, const CUtensorMap* 
       ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(
           shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(ctas), "l"(policy)
+      : "memory");
+}
+
+// A box of a map with four dimensions, from the beginning of the inner two.
+__device__ __forceinline__ void copy_box_4d(void* to, const CUtensorMap* map, int32_t z, int32_t w,
+                                            Barrier* barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%6, %6, %3, %4}], [%2], %5;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(z), "r"(w), "l"(policy), "r"(0)
       : "memory");
 }
 

@@ -6,7 +6,7 @@
 //   S = 4: warp w = segment w of 16 outputs      S = 1: warp w = outputs 16 w ... of one segment
 //
 // One producer thread keeps kStages stages in flight; a stage holds two blocks of 64 inputs of each
-// segment: 16 KB of weights in runs of 8 KB / S, and boxes of x. The weights of the first stages
+// segment: 16 KB of weights in one run, and boxes of x. The weights of the first stages
 // leave before the wait for the predecessor, since nobody writes weights. Several small CTAs share
 // a multiprocessor: as one ends, one of the next kernel begins to prefetch. That is why segments
 // meet within a CTA: a cluster's fold at the end (split_rows.cuh) idles memory for 3 us a matmul.
@@ -30,7 +30,6 @@ struct FewRowsShape {
   static constexpr int kCtas = ctas;        // of a multiprocessor
   static constexpr int kCluster = cluster;  // CTAs that share the boxes of x
   static constexpr int kOutputs = 64 / S;
-  static constexpr int kParts = S;  // CTAs of a tile
   static constexpr int kRunBytes = kOutputs * 128;
   static constexpr int kBoxBytes = n * 128;
   static constexpr int kBlocks = 2;                             // of a segment in a stage
@@ -44,7 +43,7 @@ struct FewRowsShape {
 
 template <class Shape>
 struct FewRowsShared {
-  // [runs of (segment, block)] [boxes of (segment, block)]
+  // weights [segment][block][64 / S rows], x [block][segment][N rows]
   alignas(1024) std::byte stages[Shape::kStages][Shape::kStageBytes];
   float sums[4][Shape::N][20];  // [warp][row][output]: 16, and 4 that spread the banks
   hopper::Barrier full[Shape::kStages];
@@ -56,22 +55,12 @@ struct FewRowsShared {
 template <class Shape>
 struct FewRowsCursor {
   const TileArgs& args;
-  int item;  // tile * parts + part
+  int item;  // a strip
   int stage = 0;
   uint32_t parity = 0;
   int step = 0;  // pairs of blocks done
-  int steps;     // of the longest segment
-  int whole;     // steps that all segments have
-  int longer;    // segments that have one more
 
-  __device__ FewRowsCursor(const TileArgs& args) : args(args), item(blockIdx.x) {
-    const int pairs = args.blocks / 2;
-    whole = pairs / Shape::S;
-    longer = pairs % Shape::S;
-    steps = whole + (longer > 0);
-  }
-  __device__ int tile() const { return item / Shape::kParts; }
-  __device__ int part() const { return item % Shape::kParts; }
+  __device__ FewRowsCursor(const TileArgs& args) : args(args), item(blockIdx.x) {}
   // Items of which no column is computed are at the end, and nobody's. All CTAs of a cluster have
   // equally many.
   __device__ bool done() const {
@@ -79,12 +68,9 @@ struct FewRowsCursor {
     return item / Shape::kCluster * Shape::kCluster * Shape::kOutputs >= outputs;
   }
   // Segments that take part in this step.
-  __device__ int present() const { return step < whole ? Shape::S : longer; }
-  __device__ int block_of(int segment) const {
-    return 2 * (segment * whole + min(segment, longer) + step);
-  }
+  __device__ int present() const { return step < args.whole ? Shape::S : args.longer; }
   __device__ void next() {
-    if (++step == steps) {
+    if (++step == args.steps) {
       step = 0;
       item += gridDim.x;
     }
@@ -97,40 +83,32 @@ struct FewRowsCursor {
 
 template <class Shape>
 __device__ void send_weights(FewRowsShared<Shape>& shared, const FewRowsCursor<Shape>& cursor) {
+  const int blocks = cursor.present() * 2;
   hopper::Barrier* full = &shared.full[cursor.stage];
-  std::byte* to = shared.stages[cursor.stage];
-  hopper::barrier_expect(full,
-                         cursor.present() * Shape::kBlocks * (Shape::kRunBytes + Shape::kBoxBytes));
-  for (int s = 0; s < cursor.present(); ++s) {
-    const std::byte* from =
-        cursor.args.block(cursor.tile(), cursor.block_of(s)) + cursor.part() * Shape::kRunBytes;
-    if constexpr (Shape::S == 1) {
-      hopper::copy_bytes(to, from, Shape::kWeightBytes, full, hopper::kEvictFirst);
-    } else {
-#pragma unroll
-      for (int b = 0; b < Shape::kBlocks; ++b) {
-        hopper::copy_bytes(to + (s * Shape::kBlocks + b) * Shape::kRunBytes, from + b * 8192,
-                           Shape::kRunBytes, full, hopper::kEvictFirst);
-      }
-    }
-  }
+  hopper::barrier_expect(full, blocks * (Shape::kRunBytes + Shape::kBoxBytes));
+  hopper::copy_bytes(shared.stages[cursor.stage], cursor.args.step_of(cursor.item, cursor.step),
+                     blocks * Shape::kRunBytes, full, hopper::kEvictFirst);
 }
 
+// Boxes of x: of a stage's two blocks in turn, a box for each segment. Every CTA of the cluster
+// sends its share to all.
 template <class Shape>
 __device__ void send_rows(FewRowsShared<Shape>& shared, const FewRowsCursor<Shape>& cursor,
                           const CUtensorMap& x) {
+  constexpr uint16_t kAll = (1 << Shape::kCluster) - 1;
+  const TileArgs& args = cursor.args;
   std::byte* to = shared.stages[cursor.stage] + Shape::kWeightBytes;
   hopper::Barrier* full = &shared.full[cursor.stage];
-  const int boxes = cursor.present() * Shape::kBlocks;
-  // Every CTA of the cluster sends its share of the boxes to all.
-  for (int i = static_cast<int>(blockIdx.x % Shape::kCluster); i < boxes; i += Shape::kCluster) {
+  const int rank = static_cast<int>(blockIdx.x % Shape::kCluster);
+  for (int i = rank; i < cursor.present() * 2; i += Shape::kCluster) {
+    const int segment = i / 2;
+    std::byte* box = to + (i % 2 * Shape::S + segment) * Shape::kBoxBytes;
     const int column =
-        (cursor.block_of(i / Shape::kBlocks) + i % Shape::kBlocks) * static_cast<int>(kBlockInputs);
+        ((args.first_pair(segment) + cursor.step) * 2 + i % 2) * static_cast<int>(kBlockInputs);
     if constexpr (Shape::kCluster == 1) {
-      hopper::copy_box(to + i * Shape::kBoxBytes, &x, column, 0, full, hopper::kEvictLast);
+      hopper::copy_box(box, &x, column, 0, full, hopper::kEvictLast);
     } else {
-      hopper::copy_box_multicast(to + i * Shape::kBoxBytes, &x, column, 0, full,
-                                 (1 << Shape::kCluster) - 1, hopper::kEvictLast);
+      hopper::copy_box_multicast(box, &x, column, 0, full, kAll, hopper::kEvictLast);
     }
   }
 }
@@ -192,9 +170,9 @@ __device__ void multiply(FewRowsShared<Shape>& shared, FewRowsCursor<Shape>& cur
       const uint32_t stage = hopper::shared_address(shared.stages[cursor.stage]);
 #pragma unroll
       for (int b = 0; b < Shape::kBlocks; ++b) {
-        const int run = segment * Shape::kBlocks + b;
-        multiply_block<Shape::N>(d, stage + run * Shape::kRunBytes + rows * 128,
-                                 stage + Shape::kWeightBytes + run * Shape::kBoxBytes);
+        multiply_block<Shape::N>(
+            d, stage + (segment * 2 + b) * Shape::kRunBytes + rows * 128,
+            stage + Shape::kWeightBytes + (b * Shape::S + segment) * Shape::kBoxBytes);
       }
     }
     __syncwarp();

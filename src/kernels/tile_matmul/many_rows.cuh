@@ -74,7 +74,7 @@ __device__ int many_rows_items(const TileArgs& args) {
 
 template <class Shape>
 __device__ void produce_many(ManyRowsShared<Shape>& shared, const TileArgs& args,
-                             const CUtensorMap& x) {
+                             const CUtensorMap& x, const CUtensorMap& weight) {
   const int rank = static_cast<int>(blockIdx.x % kClusterCtas);
   const int items = many_rows_items<Shape::R>(args);
   int stage = 0;
@@ -83,20 +83,25 @@ __device__ void produce_many(ManyRowsShared<Shape>& shared, const TileArgs& args
   for (int i = blockIdx.x / kClusterCtas; i < items; i += gridDim.x / kClusterCtas) {
     const ManyRowsItem item = many_rows_item<Shape::R>(args, i);
     // The last run may lack the second CTA's tiles; it still sends and receives rows.
-    const int tile = min(item.tile, args.tiles - 2);
-    for (int block = 0; block < args.blocks; ++block) {
-      hopper::barrier_wait(&shared.empty[stage], parity);
-      hopper::Barrier* full = &shared.full[stage];
-      std::byte* to = shared.stages[stage];
-      hopper::barrier_expect(full, Shape::kStageBytes);
-      hopper::copy_bytes(to, args.block(tile, block), 8192, full, hopper::kEvictLast);
-      hopper::copy_bytes(to + 8192, args.block(tile + 1, block), 8192, full, hopper::kEvictLast);
-      hopper::copy_box_multicast(to + 2 * 8192 + rank * Shape::kHalfBytes, &x,
-                                 block * static_cast<int>(kBlockInputs),
-                                 item.row + rank * (Shape::R / 2), full, 3, hopper::kEvictLast);
-      if (++stage == Shape::kStages) {
-        stage = 0;
-        parity ^= 1;
+    const int strip = min(item.tile, args.tiles - 2) * args.segments;
+    const int row = item.row + rank * (Shape::R / 2);
+    int column = 0;
+    for (int segment = 0; segment < args.segments; ++segment) {
+      const int count = 2 * args.pairs_of(segment);
+      for (int block = 0; block < count; ++block) {
+        hopper::barrier_wait(&shared.empty[stage], parity);
+        hopper::Barrier* full = &shared.full[stage];
+        std::byte* to = shared.stages[stage];
+        hopper::barrier_expect(full, Shape::kStageBytes);
+        hopper::copy_box_4d(to, &weight, args.block_of(block / 2, segment, block % 2), strip, full,
+                            hopper::kEvictLast);
+        hopper::copy_box_multicast(to + 2 * 8192 + rank * Shape::kHalfBytes, &x, column, row, full,
+                                   3, hopper::kEvictLast);
+        column += static_cast<int>(kBlockInputs);
+        if (++stage == Shape::kStages) {
+          stage = 0;
+          parity ^= 1;
+        }
       }
     }
   }
@@ -227,8 +232,7 @@ __device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, cons
   wait_for_predecessor();
   for (int i = blockIdx.x / kClusterCtas; i < items; i += gridDim.x / kClusterCtas) {
     for (int segment = 0; segment < args.segments; ++segment) {
-      const int count = static_cast<int>(segment_begin(args.blocks, args.segments, segment + 1) -
-                                         segment_begin(args.blocks, args.segments, segment));
+      const int count = 2 * args.pairs_of(segment);
       int previous = -1;
       hopper::hold_accumulators(d);
       for (int block = 0; block < count; ++block) {
@@ -275,11 +279,13 @@ __device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, cons
 template <class Shape, Finish finish>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     many_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x,
+                     const __grid_constant__ CUtensorMap weight,
                      const __grid_constant__ CUtensorMap y) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<ManyRowsShared<Shape>*>(memory);
   if (threadIdx.x == 0) {
     hopper::prefetch_map(&x);
+    hopper::prefetch_map(&weight);
     for (int i = 0; i < Shape::kStages; ++i) {
       hopper::barrier_init(&shared.full[i], 1);
       hopper::barrier_init(&shared.empty[i], kClusterCtas * Shape::kConsumers / 32);
@@ -294,7 +300,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     consume_many<Shape, finish>(shared, args, y);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (threadIdx.x == Shape::kConsumers) produce_many(shared, args, x);
+    if (threadIdx.x == Shape::kConsumers) produce_many(shared, args, x, weight);
   }
   // The other CTA may still send rows here or arrive at these barriers.
   __syncwarp();

@@ -1,21 +1,20 @@
-// The kernel of tile_matmul for 17 to some hundred rows: segments of a tile on the CTAs of a
-// cluster.
+// The kernel of tile_matmul for 33 to some hundred rows: segments of a tile on different CTAs.
 //
-// A cluster makes kGroups tiles of 64 outputs for N rows; its CTA s makes segment s of them:
+// A unit is kGroups tiles of 64 outputs, one pass of N rows, one segment:
 //
-//            K ->  segment 0      segment 1      ...
-//   64 outputs   [ CTA 0        | CTA 1        | ... ]   weights: runs of 8 KB blocks, bulk copies
-//    N rows      [ the same columns of x             ]   boxes of 64 inputs by tensor map
+//            K ->  segment 0    segment 1    ...
+//   64 outputs   [ unit       | unit       | ... ]   weights: strips of blocks, bulk copies
+//    N rows      [ the same columns of x         ]   boxes of 64 inputs by tensor map
 //
 // One producer thread keeps kStages stages of kBlocks blocks in flight; the weights of the first
 // ones leave before the wait for the predecessor, since nobody writes weights. Each warpgroup
-// multiplies one tile with wgmma m64nNk16 from shared memory. At the end every CTA puts its sums
-// into its own shared memory, and each folds a share of the outputs: the segments of all CTAs in
-// ascending order, then the epilogue. CTAs are persistent over tiles; two of them share a
-// multiprocessor when kGroups is 1. Tried and lost: prefetching weights into L2 beyond the stages
-// (two stages ahead 12 % slower, sixteen 41 %, measured with 8 rows).
+// multiplies one tile with wgmma m64nNk16. The sums of a unit go to scratch; the CTA that arrives
+// last adds the segments in ascending order and finishes the outputs. So a CTA never waits for
+// another: with the CTAs of a cluster, which meet in shared memory, the 4096 x 4096 matmul of 64
+// rows took 17.7 us instead of AFTER. CTAs are persistent over units.
 //
-// Bytes: weights once for every N rows, x once for each tile from L2, y once. Limit: memory.
+// Bytes: weights once for every N rows, x once for each kGroups tiles from L2, y once. Limit:
+// memory; above 64 rows x from L2 and the tensor cores.
 #ifndef ASHLAR_KERNELS_TILE_MATMUL_SPLIT_ROWS_CUH_
 #define ASHLAR_KERNELS_TILE_MATMUL_SPLIT_ROWS_CUH_
 
@@ -28,12 +27,17 @@ namespace ashlar::tile_matmul_cuda {
 
 using hopper::Barrier;
 
-template <int groups, int n, int blocks, int stages>
+// Arrivals at each group of tiles and pass, between units 0; the last one puts it back.
+constexpr int kMaxArrivals = 16384;
+__device__ uint32_t split_rows_arrivals[kMaxArrivals];
+
+template <int groups, int n, int blocks, int stages, int ctas>
 struct SplitRowsShape {
   static constexpr int kGroups = groups;  // tiles, and consumer warpgroups, of a CTA
   static constexpr int N = n;             // rows of the step that one pass takes
-  static constexpr int kBlocks = blocks;  // of a stage
+  static constexpr int kBlocks = blocks;  // of a stage: 1 or 2
   static constexpr int kStages = stages;
+  static constexpr int kCtas = ctas;  // of a multiprocessor
   static constexpr int kConsumers = groups * 128;
   static constexpr int kThreads = kConsumers + 32;
   static constexpr int kWeightBytes = groups * blocks * 8192;  // of a stage
@@ -49,8 +53,7 @@ struct SplitRowsShared {
   float sums[Shape::kGroups][Shape::N][64];  // [tile][row][output], see sum_place()
   Barrier full[Shape::kStages];
   Barrier empty[Shape::kStages];
-  Barrier sums_ready;  // a phase an item: sums of all CTAs are there
-  Barrier sums_free;   // a phase an item: all CTAs have read
+  uint32_t last;  // whether this CTA finishes the unit's outputs
 };
 
 // Spreads what a warp writes, and four outputs in a row that a thread reads, over the banks.
@@ -58,31 +61,44 @@ __device__ __forceinline__ int sum_place(int row, int output) {
   return row * 64 + (output ^ (((row >> 1) & 3) << 3));
 }
 
-// The stages of a CTA, in order: items (tile group, rows), and the blocks of one segment in each.
+// The stages of a CTA in order. Units: tile groups, within them passes, within them segments. What
+// a unit is gets worked out once a unit: divisions in the producer's loop would be its limit.
 template <class Shape>
-struct StageCursor {
+struct SplitRowsCursor {
   const TileArgs& args;
-  int item, items, item_step, row_passes;
-  int begin, end;  // blocks of the segment
-  int block;
+  int passes;
+  int units;
+  int unit;
+  int segment = 0;  // of the unit
+  int place = 0;    // tile group and pass
+  int first_tile = 0;
+  int first_row = 0;
+  int count = 0;  // blocks of the segment
+  int block = 0;
   int stage = 0;
   uint32_t parity = 0;
 
-  __device__ bool done() const { return item >= items; }
-  __device__ int first_tile() const { return item / row_passes * Shape::kGroups; }
-  __device__ int first_row() const { return item % row_passes * Shape::N; }
-  // Tiles of which no column is computed need no weights.
-  __device__ bool skipped() const {
-    return args.finish == Finish::kStoreF32 && first_tile() * 64 >= args.computed;
+  __device__ SplitRowsCursor(const TileArgs& args) : args(args) {
+    passes = (args.rows + Shape::N - 1) / Shape::N;
+    // Tiles of which no column is computed are at the end, and nobody's.
+    const int outputs = args.finish == Finish::kStoreF32 ? args.computed : args.tiles * 64;
+    const int tile_groups = (outputs + Shape::kGroups * 64 - 1) / (Shape::kGroups * 64);
+    units = tile_groups * passes * args.segments;
+    begin(blockIdx.x);
   }
-  __device__ void next_item() {
-    item += item_step;
-    block = begin;
-    while (!done() && skipped()) item += item_step;
+  __device__ void begin(int new_unit) {
+    unit = new_unit;
+    segment = unit % args.segments;
+    place = unit / args.segments;
+    first_tile = place / passes * Shape::kGroups;
+    first_row = place % passes * Shape::N;
+    count = 2 * args.pairs_of(segment);
+    block = 0;
   }
+  __device__ bool done() const { return unit >= units; }
   __device__ void next() {
     block += Shape::kBlocks;
-    if (block >= end) next_item();
+    if (block == count) begin(unit + gridDim.x);
     if (++stage == Shape::kStages) {
       stage = 0;
       parity ^= 1;
@@ -91,66 +107,58 @@ struct StageCursor {
 };
 
 template <class Shape>
-__device__ StageCursor<Shape> first_stage(const TileArgs& args, int rank) {
-  const int row_passes = (args.rows + Shape::N - 1) / Shape::N;
-  const int clusters = gridDim.x / args.segments;
-  StageCursor<Shape> cursor = {args, static_cast<int>(blockIdx.x / args.segments) - clusters,
-                               args.tiles / Shape::kGroups * row_passes, clusters, row_passes};
-  cursor.begin = static_cast<int>(segment_begin(args.blocks, args.segments, rank));
-  cursor.end = static_cast<int>(segment_begin(args.blocks, args.segments, rank + 1));
-  cursor.next_item();
-  return cursor;
-}
-
-template <class Shape>
-__device__ void send_weights(SplitRowsShared<Shape>& shared, const StageCursor<Shape>& cursor) {
+__device__ void send_weights(SplitRowsShared<Shape>& shared, const SplitRowsCursor<Shape>& cursor,
+                             const CUtensorMap& weight) {
+  static_assert(Shape::kGroups == 1 || Shape::kBlocks == 1, "a box is [tile][64 rows]");
+  const TileArgs& args = cursor.args;
   Barrier* full = &shared.full[cursor.stage];
   hopper::barrier_expect(full, Shape::kStageBytes);
 #pragma unroll
-  for (int g = 0; g < Shape::kGroups; ++g) {
-    hopper::copy_bytes(shared.stages[cursor.stage] + g * Shape::kBlocks * 8192,
-                       cursor.args.block(cursor.first_tile() + g, cursor.block),
-                       Shape::kBlocks * 8192, full, hopper::kEvictFirst);
+  for (int b = 0; b < Shape::kBlocks; ++b) {
+    const int block = cursor.block + b;
+    hopper::copy_box_4d(shared.stages[cursor.stage] + b * 8192, &weight,
+                        args.block_of(block / 2, cursor.segment, block % 2),
+                        cursor.first_tile * args.segments, full, hopper::kEvictFirst);
   }
 }
 
 template <class Shape>
-__device__ void send_rows(SplitRowsShared<Shape>& shared, const StageCursor<Shape>& cursor,
+__device__ void send_rows(SplitRowsShared<Shape>& shared, const SplitRowsCursor<Shape>& cursor,
                           const CUtensorMap& x) {
-  for (int i = 0; i < Shape::kBlocks; ++i) {
-    hopper::copy_box(shared.stages[cursor.stage] + Shape::kWeightBytes + i * Shape::kBoxBytes, &x,
-                     (cursor.block + i) * static_cast<int>(kBlockInputs), cursor.first_row(),
+  const int first = 2 * cursor.args.first_pair(cursor.segment) + cursor.block;
+#pragma unroll
+  for (int b = 0; b < Shape::kBlocks; ++b) {
+    hopper::copy_box(shared.stages[cursor.stage] + Shape::kWeightBytes + b * Shape::kBoxBytes, &x,
+                     (first + b) * static_cast<int>(kBlockInputs), cursor.first_row,
                      &shared.full[cursor.stage], hopper::kEvictLast);
   }
 }
 
-// One thread. The weights of the first stages leave before the wait for the predecessor, since
-// nobody writes weights.
+// One thread.
 template <class Shape>
-__device__ void prime(SplitRowsShared<Shape>& shared, StageCursor<Shape> ahead) {
+__device__ void produce(SplitRowsShared<Shape>& shared, SplitRowsCursor<Shape> cursor,
+                        const CUtensorMap& x, const CUtensorMap& weight) {
+  SplitRowsCursor<Shape> ahead = cursor;
   for (int i = 0; i < Shape::kStages && !ahead.done(); ++i, ahead.next()) {
-    send_weights(shared, ahead);
+    send_weights(shared, ahead, weight);
   }
-}
-
-template <class Shape>
-__device__ void produce(SplitRowsShared<Shape>& shared, StageCursor<Shape> cursor,
-                        const CUtensorMap& x) {
   wait_for_predecessor();
   for (int i = 0; !cursor.done(); ++i, cursor.next()) {
     if (i >= Shape::kStages) {
       hopper::barrier_wait(&shared.empty[cursor.stage], cursor.parity ^ 1);
-      send_weights(shared, cursor);
+      send_weights(shared, cursor, weight);
     }
     send_rows(shared, cursor, x);
   }
 }
 
-// The chain of one segment: all blocks of the item at `cursor`, into d.
+// The chain of the unit at `cursor`, into d.
 template <class Shape>
-__device__ __forceinline__ void multiply(SplitRowsShared<Shape>& shared, StageCursor<Shape>& cursor,
-                                         int group, bool elected, float (&d)[Shape::N / 2]) {
-  const int steps = (cursor.end - cursor.begin) / Shape::kBlocks;
+__device__ __forceinline__ void multiply(SplitRowsShared<Shape>& shared,
+                                         SplitRowsCursor<Shape>& cursor, int group,
+                                         float (&d)[Shape::N / 2]) {
+  const bool elected = threadIdx.x % 32 == 0;
+  const int steps = cursor.count / Shape::kBlocks;
   int previous = 0;
   hopper::hold_accumulators(d);
   for (int step = 0; step < steps; ++step) {
@@ -179,6 +187,49 @@ __device__ __forceinline__ void multiply(SplitRowsShared<Shape>& shared, StageCu
   if (elected) hopper::barrier_arrive(&shared.empty[previous]);
 }
 
+// Hands d over, and for the last CTA to arrive replaces it by the sum of all segments. False for
+// the others.
+template <class Shape>
+__device__ __forceinline__ bool gather_segments(SplitRowsShared<Shape>& shared,
+                                                const TileArgs& args, int place, int segment,
+                                                float (&d)[Shape::N / 2]) {
+  constexpr int kQuads = Shape::N / 8;  // of registers
+  // [place][segment][quad][thread]
+  float4* mine =
+      reinterpret_cast<float4*>(args.sums) +
+      (static_cast<int64_t>(place) * args.segments + segment) * kQuads * Shape::kConsumers +
+      threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kQuads; ++i) {
+    __stcg(mine + i * Shape::kConsumers,
+           make_float4(d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]));
+  }
+  __threadfence();
+  hopper::named_sync(1, Shape::kConsumers);
+  if (threadIdx.x == 0) {
+    const uint32_t before = atomicAdd(&split_rows_arrivals[place], 1);
+    shared.last = before + 1 == static_cast<uint32_t>(args.segments);
+    if (shared.last != 0) split_rows_arrivals[place] = 0;
+    __threadfence();
+  }
+  hopper::named_sync(1, Shape::kConsumers);
+  if (shared.last == 0) return false;
+  const float4* from = mine - static_cast<int64_t>(segment) * kQuads * Shape::kConsumers;
+  for (int s = 0; s < args.segments; ++s, from += kQuads * Shape::kConsumers) {
+    float4 v[kQuads];
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) v[i] = __ldcg(from + i * Shape::kConsumers);
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      d[4 * i] = s == 0 ? v[i].x : __fadd_rn(d[4 * i], v[i].x);
+      d[4 * i + 1] = s == 0 ? v[i].y : __fadd_rn(d[4 * i + 1], v[i].y);
+      d[4 * i + 2] = s == 0 ? v[i].z : __fadd_rn(d[4 * i + 2], v[i].z);
+      d[4 * i + 3] = s == 0 ? v[i].w : __fadd_rn(d[4 * i + 3], v[i].w);
+    }
+  }
+  return true;
+}
+
 template <int count>
 __device__ __forceinline__ void put_sums(float (*sums)[64], const float (&d)[count]) {
   const int thread = threadIdx.x % 128;
@@ -194,145 +245,97 @@ __device__ __forceinline__ void put_sums(float (*sums)[64], const float (&d)[cou
   }
 }
 
-// Four outputs in a row of one row, over all segments in ascending order. All loads leave before
-// the first addition, since another CTA's memory is far away.
-__device__ __forceinline__ float4 fold(const float* place, int segments) {
-  float4 v[kMaxSegments];
-#pragma unroll
-  for (int s = 0; s < kMaxSegments; ++s) {
-    if (s >= segments) continue;
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v[s].x), "=f"(v[s].y), "=f"(v[s].z), "=f"(v[s].w)
-                 : "r"(hopper::cluster_address(place, s)));
-  }
-#pragma unroll
-  for (int s = 1; s < kMaxSegments; ++s) {
-    if (s >= segments) continue;
-    v[0].x = __fadd_rn(v[0].x, v[s].x);
-    v[0].y = __fadd_rn(v[0].y, v[s].y);
-    v[0].z = __fadd_rn(v[0].z, v[s].z);
-    v[0].w = __fadd_rn(v[0].w, v[s].w);
-  }
-  return v[0];
-}
-
-// This CTA's share of the item's outputs. A unit is four outputs of one row.
+// Four outputs of one row at a time.
 template <class Shape, Finish kind>
-__device__ void finish_as(SplitRowsShared<Shape>& shared, const TileArgs& args, int first_tile,
-                          int first_row, int rank) {
+__device__ void finish_as(const SplitRowsShared<Shape>& shared, const TileArgs& args,
+                          int first_tile, int first_row) {
   constexpr int kWidth = is_gated(kind) ? 32 : 64;  // columns of y that a tile makes
   constexpr int kRowUnits = kWidth / 4 * Shape::kGroups;
   const int rows = min(Shape::N, args.rows - first_row);
-  for (int u = rank * Shape::kConsumers + threadIdx.x; u < rows * kRowUnits;
-       u += args.segments * Shape::kConsumers) {
+  for (int u = threadIdx.x; u < rows * kRowUnits; u += Shape::kConsumers) {
     const int row = u / kRowUnits;
     const int group = u % kRowUnits / (kWidth / 4);
     const int o = u % (kWidth / 4) * 4;
     const int64_t m = first_row + row;
     const int64_t column = static_cast<int64_t>(first_tile + group) * kWidth + o;
     const float* sums = &shared.sums[group][0][0];
+    const int at = sum_place(row, is_gated(kind) ? o / 8 * 16 + o % 8 : o);
     if constexpr (is_gated(kind)) {
-      const int gate_row = o / 8 * 16 + o % 8;
-      const float4 gate = fold(sums + sum_place(row, gate_row), args.segments);
-      const float4 up = fold(sums + sum_place(row, gate_row + 8), args.segments);
-      const float gates[4] = {gate.x, gate.y, gate.z, gate.w};
-      const float ups[4] = {up.x, up.y, up.z, up.w};
+      const int up_at = sum_place(row, o / 8 * 16 + o % 8 + 8);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if (column + i < args.columns) finish_gated<kind>(args, m, column + i, gates[i], ups[i]);
+        if (column + i >= args.columns) continue;
+        finish_gated<kind>(args, m, column + i, sums[at + i], sums[up_at + i]);
       }
     } else {
-      const float4 sum = fold(sums + sum_place(row, o), args.segments);
-      const float values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if (column + i < args.columns) finish_plain<kind>(args, m, column + i, values[i]);
+        if (column + i < args.columns) finish_plain<kind>(args, m, column + i, sums[at + i]);
       }
     }
   }
 }
 
 template <class Shape>
-__device__ void finish(SplitRowsShared<Shape>& shared, const TileArgs& args, int first_tile,
-                       int first_row, int rank) {
+__device__ void finish(const SplitRowsShared<Shape>& shared, const TileArgs& args, int first_tile,
+                       int first_row) {
   switch (args.finish) {
     case Finish::kStoreBf16:
-      return finish_as<Shape, Finish::kStoreBf16>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kStoreBf16>(shared, args, first_tile, first_row);
     case Finish::kStoreF32:
-      return finish_as<Shape, Finish::kStoreF32>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kStoreF32>(shared, args, first_tile, first_row);
     case Finish::kAddF32:
-      return finish_as<Shape, Finish::kAddF32>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kAddF32>(shared, args, first_tile, first_row);
     case Finish::kGatedSilu:
-      return finish_as<Shape, Finish::kGatedSilu>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kGatedSilu>(shared, args, first_tile, first_row);
     case Finish::kGatedGeluTanh:
-      return finish_as<Shape, Finish::kGatedGeluTanh>(shared, args, first_tile, first_row, rank);
+      return finish_as<Shape, Finish::kGatedGeluTanh>(shared, args, first_tile, first_row);
   }
 }
 
 template <class Shape>
-__device__ void consume(SplitRowsShared<Shape>& shared, const TileArgs& args,
-                        StageCursor<Shape> cursor, int rank) {
+__device__ void consume(SplitRowsShared<Shape>& shared, SplitRowsCursor<Shape> cursor) {
+  const TileArgs& args = cursor.args;
   const int group = threadIdx.x / 128;
-  const bool elected = threadIdx.x % 32 == 0;
-  const bool alone = args.segments == 1;
   float d[Shape::N / 2];
-  uint32_t parity = 0;
-  bool waited = false;
+  wait_for_predecessor();
   while (!cursor.done()) {
-    const int first_tile = cursor.first_tile();
-    const int first_row = cursor.first_row();
-    multiply(shared, cursor, group, elected, d);
-    // Others may still read the sums of the item before.
-    if (!alone) hopper::barrier_wait_cluster(&shared.sums_free, parity ^ 1);
+    const int first_tile = cursor.first_tile;
+    const int first_row = cursor.first_row;
+    const int place = cursor.place, segment = cursor.segment;
+    multiply(shared, cursor, group, d);
+    if (args.segments > 1 && !gather_segments(shared, args, place, segment, d)) continue;
     put_sums(shared.sums[group], d);
     hopper::named_sync(1, Shape::kConsumers);
-    if (!alone) {
-      if (threadIdx.x < args.segments) {
-        hopper::barrier_arrive_cluster(&shared.sums_ready, threadIdx.x);
-      }
-      hopper::barrier_wait_cluster(&shared.sums_ready, parity);
-    }
-    if (!waited) wait_for_predecessor();
-    waited = true;
-    finish(shared, args, first_tile, first_row, rank);
+    finish(shared, args, first_tile, first_row);
     hopper::named_sync(1, Shape::kConsumers);
-    if (!alone && threadIdx.x < args.segments) {
-      hopper::barrier_arrive_cluster(&shared.sums_free, threadIdx.x);
-    }
-    parity ^= 1;
   }
-  // Nobody leaves while another CTA may read its sums or arrive at its barriers.
-  if (!alone && waited) hopper::barrier_wait_cluster(&shared.sums_free, parity ^ 1);
-  if (!waited) wait_for_predecessor();
   mask_rest(args, Shape::kGroups * 64, Shape::kConsumers);
 }
 
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kGroups == 1 ? 2 : 1)
-    split_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x) {
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    split_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x,
+                      const __grid_constant__ CUtensorMap weight) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SplitRowsShared<Shape>*>(memory);
-  const int rank = static_cast<int>(blockIdx.x % args.segments);
   const bool producer = threadIdx.x == Shape::kConsumers;
-  const StageCursor<Shape> cursor = first_stage<Shape>(args, rank);
   if (producer) {
     hopper::prefetch_map(&x);
+    hopper::prefetch_map(&weight);
     for (int i = 0; i < Shape::kStages; ++i) {
       hopper::barrier_init(&shared.full[i], 1);
-      hopper::barrier_init(&shared.empty[i], Shape::kGroups * 4);
+      hopper::barrier_init(&shared.empty[i], Shape::kConsumers / 32);
     }
-    hopper::barrier_init(&shared.sums_ready, args.segments);
-    hopper::barrier_init(&shared.sums_free, args.segments);
     hopper::barrier_init_fence();
-    prime(shared, cursor);
   }
   let_successor_start();
   __syncthreads();
-  if (args.segments > 1) hopper::cluster_sync();
+  const SplitRowsCursor<Shape> cursor(args);
   if (threadIdx.x < Shape::kConsumers) {
-    consume(shared, args, cursor, rank);
+    consume(shared, cursor);
   } else if (producer) {
-    produce(shared, cursor, x);
+    produce(shared, cursor, x, weight);
   }
 }
 

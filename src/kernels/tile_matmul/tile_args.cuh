@@ -27,11 +27,22 @@ struct TileArgs {
   int32_t tiles;
   int32_t blocks;
   int32_t segments;
+  int32_t steps;   // pairs of blocks of the longest segment
+  int32_t whole;   // pairs that all segments have
+  int32_t longer;  // segments, the first ones, that have one more
   Finish finish;
+  float* sums;  // scratch
 
-  __device__ const std::byte* block(int64_t tile, int64_t index) const {
-    return weight + (tile * blocks + index) * 8192;
+  // Step `step` of a strip (tile * segments + strip of the tile): a pair of blocks of each segment.
+  __device__ const std::byte* step_of(int64_t strip, int step) const {
+    return weight + (strip * steps + step) * 16384;
   }
+  // The same block as the map of strips counts them.
+  __device__ int block_of(int step, int segment, int b) const {
+    return (step * segments + segment) * 2 + b;
+  }
+  __device__ int pairs_of(int segment) const { return whole + (segment < longer); }
+  __device__ int first_pair(int segment) const { return segment * whole + min(segment, longer); }
 };
 
 constexpr float kMasked = -__builtin_huge_valf();

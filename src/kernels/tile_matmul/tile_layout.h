@@ -1,18 +1,20 @@
 // The load-time layout of a weight for the tensor cores, and the segments in which sums are made.
 //
-// A matrix W [N K] is cut into tiles of 64 outputs; a tile is a run of blocks of 64 inputs, in
-// ascending order; a block of bf16 is 8 KB: 64 rows of 128 bytes, the 16-byte chunk c of row r at
-// chunk c ^ (r % 8). That is what a matrix instruction reads from shared memory, so a kernel copies
-// runs of bytes and does nothing else with them. Tiles and blocks come in pairs: N and K are filled
-// up to multiples of 128, with zeros.
+// A matrix W [N K] is cut into tiles of 64 outputs and blocks of 64 inputs; tiles and blocks come
+// in pairs: N and K are filled up to multiples of 128, with zeros. A segment is a run of pairs of
+// blocks, made by one chain of instructions from zero; an output is the sum of its S segments in
+// ascending order (docs/numerics.md). S depends on the shape of the weight alone, never on the rows
+// of a step.
+//
+// Bytes, of bf16: a tile is S strips of 64 / S outputs, a strip a sequence of steps, a step the
+// next pair of blocks of every segment, so that a CTA which makes a strip reads one stream:
+//   [tile][strip][step][segment][block of the pair][64 / S rows of 128 bytes]
+// with the 16-byte chunk c of row r at chunk c ^ (r % 8): what matrix instructions read from shared
+// memory without bank conflicts, in units of eight rows (1 KB). Segments differ by one pair at
+// most; the shorter ones lack the last step.
 //
 // With gates, a tile holds 32 gates and their 32 ups, in turns of eight rows: 8 gates, their 8 ups,
 // ... so that both meet in one thread whatever the kernel.
-//
-// A segment is a run of pairs of blocks, made by one chain of instructions from zero; an output is
-// the sum of its segments in ascending order (docs/numerics.md). Their number depends on the shape
-// of the weight alone, never on the rows of a step: it is the least that fills the GPU's
-// multiprocessors.
 #ifndef ASHLAR_KERNELS_TILE_MATMUL_TILE_LAYOUT_H_
 #define ASHLAR_KERNELS_TILE_MATMUL_TILE_LAYOUT_H_
 
@@ -34,7 +36,7 @@ struct TileShape {
 
   constexpr int64_t tiles() const { return round_up(outputs, 2 * kTileOutputs) / kTileOutputs; }
   constexpr int64_t blocks() const { return round_up(inputs, 2 * kBlockInputs) / kBlockInputs; }
-  constexpr int64_t bf16_bytes() const { return tiles() * blocks() * 8192; }
+  constexpr int64_t bf16_bytes() const;
 
   // Where output n lies: tile and row within it. Of a gated weight, n < N/2 is a gate.
   constexpr int64_t row_of(int64_t n) const {
@@ -74,6 +76,29 @@ constexpr int64_t segment_count(const TileShape& shape) {
     }
   }
   return best;
+}
+
+// Pairs of blocks of the longest segment.
+constexpr int64_t segment_steps(int64_t blocks, int64_t segments) {
+  return (blocks / 2 + segments - 1) / segments;
+}
+
+constexpr int64_t TileShape::bf16_bytes() const {
+  const int64_t segments = segment_count(*this);
+  return tiles() * segment_steps(blocks(), segments) * segments * 2 * 8192;
+}
+
+// Where the rows of one strip that a block has begin, in bytes of bf16. block: of the matrix.
+constexpr int64_t block_offset(int64_t blocks, int64_t segments, int64_t tile, int64_t strip,
+                               int64_t block) {
+  const int64_t pair = block / 2;
+  const int64_t whole = blocks / 2 / segments;  // steps that all segments have
+  const int64_t longer = blocks / 2 % segments;
+  const bool in_longer = pair < longer * (whole + 1);
+  const int64_t segment = in_longer ? pair / (whole + 1) : (pair - longer) / whole;
+  const int64_t step = pair - segment_begin(blocks, segments, segment) / 2;
+  const int64_t strip_steps = (tile * segments + strip) * segment_steps(blocks, segments) + step;
+  return ((strip_steps * segments + segment) * 2 + block % 2) * (8192 / segments);
 }
 
 }  // namespace ashlar

@@ -30,6 +30,26 @@ TEST(TileLayout, AGateAndItsUpAreEightRowsApart) {
   }
 }
 
+TEST(TileLayout, EveryBlockOfEveryStripHasItsOwnBytes) {
+  for (const TileShape shape : {TileShape{6144, 4096}, TileShape{256, 1664}, TileShape{19456, 2560},
+                                TileShape{24576, 256}}) {
+    const int64_t segments = segment_count(shape);
+    const int64_t run = 8192 / segments;
+    std::set<int64_t> offsets;
+    for (int64_t tile = 0; tile < shape.tiles(); ++tile) {
+      for (int64_t strip = 0; strip < segments; ++strip) {
+        for (int64_t block = 0; block < shape.blocks(); ++block) {
+          const int64_t offset = block_offset(shape.blocks(), segments, tile, strip, block);
+          EXPECT_EQ(offset % run, 0);
+          EXPECT_LE(offset + run, shape.bf16_bytes());
+          offsets.insert(offset);
+        }
+      }
+    }
+    EXPECT_EQ(static_cast<int64_t>(offsets.size()), shape.tiles() * segments * shape.blocks());
+  }
+}
+
 TEST(TileLayout, SegmentsCoverTheBlocksInPairs) {
   for (const int64_t blocks : {2, 4, 10, 40, 64, 152, 192, 240}) {
     for (int64_t segments = 1; segments <= blocks / 2 && segments <= kMaxSegments; ++segments) {
@@ -69,9 +89,9 @@ TEST(TileChoice, EveryNumberOfRowsHasAKernelThatTakesIt) {
   EXPECT_EQ(choose_tile_kernel(split, 1), TileKernel::kFewRows8);
   EXPECT_EQ(choose_tile_kernel(split, 9), TileKernel::kFewRows16);
   EXPECT_EQ(choose_tile_kernel(split, 64), TileKernel::kSplitRows64);
-  EXPECT_EQ(choose_tile_kernel(split, 65), TileKernel::kSplitRows96);
-  EXPECT_EQ(choose_tile_kernel(split, 128), TileKernel::kSplitRows128);
-  EXPECT_EQ(choose_tile_kernel(split, 129), TileKernel::kPairedTiles128);
+  EXPECT_EQ(choose_tile_kernel(split, 65), TileKernel::kPaired96);
+  EXPECT_EQ(choose_tile_kernel(split, 128), TileKernel::kPaired128);
+  EXPECT_EQ(choose_tile_kernel(split, 129), TileKernel::kPairedPasses);
   EXPECT_EQ(choose_tile_kernel(split, 8192), TileKernel::kManyRows192);
   EXPECT_EQ(choose_tile_kernel(whole, 8192), TileKernel::kManyRows256);
 }

@@ -13,15 +13,16 @@ namespace ashlar {
 
 namespace {
 
-constexpr int64_t kBlockBytes = kTileOutputs * kBlockInputs * 2;
-
 // Where input k of output n lies in the layout, in bytes.
 int64_t place(const TileShape& shape, int64_t n, int64_t k) {
   const int64_t row = shape.row_of(n);
-  const int64_t block = row / kTileOutputs * shape.blocks() + k / kBlockInputs;
-  const int64_t r = row % kTileOutputs;
+  const int64_t segments = segment_count(shape);
+  const int64_t strip_rows = kTileOutputs / segments;
+  const int64_t r = row % strip_rows;
   const int64_t chunk = (k % kBlockInputs / 8) ^ (r % 8);
-  return block * kBlockBytes + r * 128 + chunk * 16 + k % 8 * 2;
+  return block_offset(shape.blocks(), segments, row / kTileOutputs, row % kTileOutputs / strip_rows,
+                      k / kBlockInputs) +
+         r * 128 + chunk * 16 + k % 8 * 2;
 }
 
 void weight_contract(const TileWeight& weight, const ShapeCheck& check) {
@@ -46,6 +47,11 @@ void matmul_contract(const TileMatmulArgs& args, const ShapeCheck& check) {
   check.require(args.y.dtype() == DType::kF32 || (args.y.dtype() == DType::kBF16 && !in_f32),
                 "y of bf16, or f32 where it is added to or masked");
   check.require(!gated || args.y.dtype() == DType::kBF16, "y of bf16 when gated");
+  check.require(args.y.dtype() == DType::kF32 || args.y.row_stride() % 8 == 0,
+                "rows of a bf16 y at multiples of 16 bytes");
+  check.require(tile_matmul_scratch_bytes(shape, args.x.dim(0)) <=
+                    (args.scratch.empty() ? 0 : args.scratch.dim(0)),
+                "scratch of tile_matmul_scratch_bytes");
   if (!epilogue.bias.empty()) {
     check.shape(epilogue.bias, {shape.outputs}, "bias");
     check.dtype(epilogue.bias, DType::kF32, "bias");
@@ -151,10 +157,19 @@ void clear_reference(Stream&, const TileClearArgs& args) {
 
 }  // namespace
 
+int64_t tile_matmul_scratch_bytes(const TileShape& shape, int64_t rows) {
+  const int64_t segments = segment_count(shape);
+  const TileKernel kernel = choose_tile_kernel(shape, std::min(rows, kManyRowsFrom - 1));
+  if (segments == 1 || kernel < TileKernel::kSplitRows64) return 0;
+  const int64_t pass_rows = rows_of_pass(kernel);
+  const int64_t passes = (std::min(rows, kManyRowsFrom - 1) + pass_rows - 1) / pass_rows;
+  return shape.tiles() * segments * passes * pass_rows * kTileOutputs * 4;
+}
+
 std::string tile_matmul_kernel(const TileShape& shape, int64_t rows) {
   constexpr const char* kNames[kTileKernelCount] = {
-      "few rows 8",     "few rows 16",      "split rows 32", "split rows 64", "split rows 96",
-      "split rows 128", "paired tiles 128", "many rows 192", "many rows 256"};
+      "few rows 8",       "few rows 16",       "few rows 32",   "split rows 64", "paired tiles 96",
+      "paired tiles 128", "paired passes 128", "many rows 192", "many rows 256"};
   return kNames[static_cast<int>(choose_tile_kernel(shape, rows))];
 }
 

@@ -25,11 +25,16 @@ struct TileWeight {
 struct TileMatmulArgs {
   TensorView x;  // [M K] bf16, rows at multiples of 16 bytes
   TileWeight weight;
-  // [M N] bf16 or f32; [M N/2] bf16 when gated. f32 when the epilogue adds to it or masks. Apart
-  // from x.
+  // [M N] bf16 (rows at multiples of 16 bytes) or f32; [M N/2] bf16 when gated. f32 when the
+  // epilogue adds to it or masks. Apart from x.
   TensorView y;
   Epilogue epilogue = {};
+  TensorView scratch = {};  // [tile_matmul_scratch_bytes()] u8, 64-byte aligned; empty when 0
 };
+
+// Bytes for the sums of segments that CTAs hand each other: more for more rows up to some hundred,
+// and not more from there on. Calls on one device must be in one stream: they share counters.
+int64_t tile_matmul_scratch_bytes(const TileShape& shape, int64_t rows);
 
 extern const Op<TileMatmulArgs> tile_matmul;
 

@@ -45,6 +45,10 @@ TileArgs tile_args(const TileMatmulArgs& args) {
   out.tiles = static_cast<int32_t>(shape.tiles());
   out.blocks = static_cast<int32_t>(shape.blocks());
   out.segments = static_cast<int32_t>(segment_count(shape));
+  out.steps = static_cast<int32_t>(segment_steps(shape.blocks(), out.segments));
+  out.whole = out.blocks / 2 / out.segments;
+  out.longer = out.blocks / 2 % out.segments;
+  out.sums = args.scratch.empty() ? nullptr : static_cast<float*>(args.scratch.data());
   out.finish = finish_of(args);
   return out;
 }
@@ -54,6 +58,13 @@ LaunchShape launch_shape(int clusters, int cluster, int threads, int shared_byte
           .block = dim3(static_cast<unsigned>(threads)),
           .shared_bytes = static_cast<size_t>(shared_bytes),
           .cluster = cluster};
+}
+
+// Boxes of one block of `tiles` tiles.
+CUtensorMap weight_map(Stream& stream, const TileArgs& args, int tiles) {
+  return hopper::strip_map(stream, "tile_matmul", args.weight, kTileOutputs / args.segments,
+                           args.steps * args.segments * 2, args.tiles * args.segments,
+                           tiles * args.segments);
 }
 
 template <int segments, int n, int stages, int ctas, int cluster>
@@ -92,18 +103,18 @@ void few_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
   }
 }
 
-// As many clusters as run at once, or fewer that each have the same number of items.
-template <int groups, int n, int blocks, int stages>
+template <int groups, int n, int blocks, int stages, int ctas>
 void split_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
-  using Kernel = SplitRowsShape<groups, n, blocks, stages>;
-  static_assert(offsetof(SplitRowsShared<Kernel>, sums_free) + sizeof(Barrier) <=
-                Kernel::kSharedBytes);
-  const int places = cuda_traits(stream).multiprocessors * (groups == 1 ? 2 : 1);
-  const int items = args.tiles / groups * ((args.rows + n - 1) / n);
-  const int clusters = std::clamp(places / args.segments, 1, items);
+  using Kernel = SplitRowsShape<groups, n, blocks, stages, ctas>;
+  static_assert(offsetof(SplitRowsShared<Kernel>, last) + 4 <= Kernel::kSharedBytes);
+  static_assert(ctas * (Kernel::kSharedBytes + 1024) <= 228 * 1024);
+  const int places = args.tiles / groups * ((args.rows + n - 1) / n);
+  CHECK(args.segments == 1 || places <= kMaxArrivals);
+  const int ctas_at_once = cuda_traits(stream).multiprocessors * ctas;
   launch(stream, "tile_matmul", split_rows_kernel<Kernel>,
-         launch_shape(clusters, args.segments, Kernel::kThreads, Kernel::kSharedBytes), args,
-         hopper::box_map(stream, "tile_matmul", x, n));
+         launch_shape(std::min(places * args.segments, ctas_at_once), 1, Kernel::kThreads,
+                      Kernel::kSharedBytes),
+         args, hopper::box_map(stream, "tile_matmul", x, n), weight_map(stream, args, groups));
 }
 
 template <class Kernel>
@@ -134,7 +145,7 @@ void many_rows(Stream& stream, const TileArgs& args, const TensorView& x, const 
   const bool gated = is_gated(args.finish);
   launch(stream, "tile_matmul", many_rows_of<Kernel>(args.finish),
          launch_shape(clusters, kClusterCtas, Kernel::kThreads, Kernel::kSharedBytes), args,
-         hopper::box_map(stream, "tile_matmul", x, r / 2),
+         hopper::box_map(stream, "tile_matmul", x, r / 2), weight_map(stream, args, 2),
          f32 ? CUtensorMap{}
              : hopper::box_map(stream, "tile_matmul", y, gated ? r : Kernel::kBoxRows,
                                gated ? 32 : 64));
@@ -159,8 +170,11 @@ __global__ void pack_kernel(const T* rows, int64_t row_stride, int64_t count, in
   }
   const int64_t row = shape.row_of(first + i / chunks);
   const int64_t chunk = i % chunks;
-  const int64_t block = row / kTileOutputs * shape.blocks() + chunk / 8;
-  weight[block * 512 + row % kTileOutputs * 8 + ((chunk % 8) ^ (row % 8))] =
+  const int64_t segments = segment_count(shape);
+  const int64_t strip_rows = kTileOutputs / segments;
+  const int64_t block = block_offset(shape.blocks(), segments, row / kTileOutputs,
+                                     row % kTileOutputs / strip_rows, chunk / 8);
+  weight[block / 16 + row % strip_rows * 8 + ((chunk % 8) ^ (row % 8))] =
       *reinterpret_cast<const uint4*>(values);
 }
 
@@ -190,26 +204,23 @@ void pack(Stream& stream, const TilePackArgs& args) {
 void tile_matmul_cuda_cell(Stream& stream, const TileMatmulArgs& args) {
   if (args.x.dim(0) == 0) return;
   const TileArgs tile = tile_args(args);
-  TileKernel kernel = choose_tile_kernel(args.weight.shape, tile.rows);
-  // y of an odd stride cannot leave by the copy engine: the same bits, in passes of 128 rows.
-  if (args.y.dtype() == DType::kBF16 && !hopper::can_have_map(args.y)) {
-    kernel = std::min(kernel, TileKernel::kPairedTiles128);
-  }
-  switch (kernel) {
+  switch (choose_tile_kernel(args.weight.shape, tile.rows)) {
     case TileKernel::kFewRows8:
       return few_rows<8>(stream, tile, args.x);
     case TileKernel::kFewRows16:
       return few_rows<16>(stream, tile, args.x);
-    case TileKernel::kSplitRows32:
+    case TileKernel::kFewRows32:
       return few_rows<32>(stream, tile, args.x);
     case TileKernel::kSplitRows64:
-      return split_rows<1, 64, 2, 3>(stream, tile, args.x);
-    case TileKernel::kSplitRows96:
-      return split_rows<1, 96, 1, 4>(stream, tile, args.x);
-    case TileKernel::kSplitRows128:
-      return split_rows<1, 128, 1, 3>(stream, tile, args.x);
-    case TileKernel::kPairedTiles128:
-      return split_rows<2, 128, 1, 5>(stream, tile, args.x);
+      if (tile.tiles * tile.segments > cuda_traits(stream).multiprocessors * 2) {
+        return split_rows<1, 64, 1, 3, 3>(stream, tile, args.x);
+      }
+      return split_rows<1, 64, 2, 3, 2>(stream, tile, args.x);
+    case TileKernel::kPaired96:
+      return split_rows<2, 96, 1, 6, 1>(stream, tile, args.x);
+    case TileKernel::kPaired128:
+    case TileKernel::kPairedPasses:
+      return split_rows<2, 128, 1, 5, 1>(stream, tile, args.x);
     case TileKernel::kManyRows192:
       return many_rows<192, true, 4>(stream, tile, args.x, args.y);
     case TileKernel::kManyRows256:

@@ -40,6 +40,15 @@ struct Made {
   DeviceTensor data;
 };
 
+// tile_matmul with scratch of its own.
+void multiply(Stream& stream, TileMatmulArgs args) {
+  const int64_t bytes = tile_matmul_scratch_bytes(args.weight.shape, args.x.dim(0));
+  const DeviceTensor scratch(stream, DType::kU8, {bytes});
+  if (bytes > 0) args.scratch = scratch.view();
+  tile_matmul(stream, args);
+  expect_done(stream);
+}
+
 class TileMatmulCuda : public testing::Test {
  protected:
   void SetUp() override {
@@ -53,10 +62,10 @@ class TileMatmulCuda : public testing::Test {
                                           int64_t count, DType type, Epilogue epilogue = {}) {
     const int64_t columns = made.shape.gated ? made.shape.outputs / 2 : made.shape.outputs;
     const DeviceTensor y(*stream_, type, {count, columns}, epilogue.add_to_output ? 0x3f : 0xff);
-    tile_matmul(*stream_, {.x = x.view().slice_rows(begin, count),
-                           .weight = made.weight(),
-                           .y = y.view(),
-                           .epilogue = epilogue});
+    multiply(*stream_, {.x = x.view().slice_rows(begin, count),
+                        .weight = made.weight(),
+                        .y = y.view(),
+                        .epilogue = epilogue});
     const std::vector<std::byte> all = y.bytes(*stream_);
     const size_t row_bytes = all.size() / static_cast<size_t>(count);
     std::vector<std::vector<std::byte>> rows;
@@ -95,7 +104,7 @@ TEST_F(TileMatmulCuda, SumsAreWithinTheirTolerance) {
       const std::vector<float> values = random_floats(7, rows * shape.inputs, 1.0f);
       const DeviceTensor x(*stream_, DType::kBF16, {rows, shape.inputs}, values);
       const DeviceTensor y(*stream_, DType::kF32, {rows, shape.outputs});
-      tile_matmul(*stream_, {.x = x.view(), .weight = made.weight(), .y = y.view()});
+      multiply(*stream_, {.x = x.view(), .weight = made.weight(), .y = y.view()});
       const std::vector<float> got = y.floats(*stream_);
       for (int64_t m = 0; m < rows; m += rows > 100 ? 37 : 1) {
         for (int64_t n = 0; n < shape.outputs; n += 7) {
@@ -156,21 +165,21 @@ TEST_F(TileMatmulCuda, EpiloguesAreThePlainSumsAndThenTheirOperations) {
   for (const int64_t rows : {1, 16, 33, 64, 90, 128, 200, 900}) {
     const DeviceTensor x(*stream_, DType::kBF16, {rows, 576}, random_floats(23, rows * 576, 1.0f));
     const DeviceTensor sums(*stream_, DType::kF32, {rows, 768});
-    tile_matmul(*stream_, {.x = x.view(), .weight = plain.weight(), .y = sums.view()});
+    multiply(*stream_, {.x = x.view(), .weight = plain.weight(), .y = sums.view()});
     const std::vector<float> s = sums.floats(*stream_);
     const auto with_bias = [&](int64_t m, int64_t n) { return s[m * 768 + n] + bias_values[n]; };
 
     const DeviceTensor rounded(*stream_, DType::kBF16, {rows, 768});
-    tile_matmul(*stream_, {.x = x.view(),
-                           .weight = plain.weight(),
-                           .y = rounded.view(),
-                           .epilogue = {.bias = bias.view()}});
+    multiply(*stream_, {.x = x.view(),
+                        .weight = plain.weight(),
+                        .y = rounded.view(),
+                        .epilogue = {.bias = bias.view()}});
     const std::vector<float> before = random_floats(29, rows * 768, 10.0f);
     const DeviceTensor residual(*stream_, DType::kF32, {rows, 768}, before);
-    tile_matmul(*stream_, {.x = x.view(),
-                           .weight = plain.weight(),
-                           .y = residual.view(),
-                           .epilogue = {.bias = bias.view(), .add_to_output = true}});
+    multiply(*stream_, {.x = x.view(),
+                        .weight = plain.weight(),
+                        .y = residual.view(),
+                        .epilogue = {.bias = bias.view(), .add_to_output = true}});
     const std::vector<float> r = rounded.floats(*stream_);
     const std::vector<float> a = residual.floats(*stream_);
     for (int64_t i = 0; i < rows * 768; ++i) {
@@ -179,10 +188,10 @@ TEST_F(TileMatmulCuda, EpiloguesAreThePlainSumsAndThenTheirOperations) {
     }
     for (const GatedActivation activation : {GatedActivation::kSilu, GatedActivation::kGeluTanh}) {
       const DeviceTensor y(*stream_, DType::kBF16, {rows, 384});
-      tile_matmul(*stream_, {.x = x.view(),
-                             .weight = gated.weight(),
-                             .y = y.view(),
-                             .epilogue = {.bias = bias.view(), .gated = activation}});
+      multiply(*stream_, {.x = x.view(),
+                          .weight = gated.weight(),
+                          .y = y.view(),
+                          .epilogue = {.bias = bias.view(), .gated = activation}});
       const std::vector<float> g = y.floats(*stream_);
       for (int64_t i = 0; i < rows * 384; ++i) {
         const int64_t m = i / 384, f = i % 384;
@@ -211,10 +220,10 @@ TEST_F(TileMatmulCuda, ColumnsBeyondTheDecodableAreMasked) {
       const DeviceTensor x(*stream_, DType::kBF16, {rows, 256},
                            random_floats(37, rows * 256, 1.0f));
       const DeviceTensor y(*stream_, DType::kF32, {rows, 1000});
-      tile_matmul(*stream_, {.x = x.view(),
-                             .weight = made.weight(),
-                             .y = y.view(),
-                             .epilogue = {.decodable = decodable}});
+      multiply(*stream_, {.x = x.view(),
+                          .weight = made.weight(),
+                          .y = y.view(),
+                          .epilogue = {.decodable = decodable}});
       const std::vector<float> got = y.floats(*stream_);
       for (int64_t i = 0; i < rows * 1000; ++i) {
         if (i % 1000 < decodable) {
@@ -240,10 +249,10 @@ TEST_F(TileMatmulCuda, RowsAndColumnsBesideTheMatricesDoNotMatter) {
     const DeviceTensor x(*stream_, DType::kBF16, {rows, 200}, values);
     const DeviceTensor y(*stream_, DType::kF32, {rows + 2, 200}, 0x11);
     const DeviceTensor wanted(*stream_, DType::kF32, {rows, 192});
-    tile_matmul(*stream_, {.x = padded.view().slice_rows(1, rows).slice_columns(0, 200),
-                           .weight = made.weight(),
-                           .y = y.view().slice_rows(1, rows).slice_columns(0, 192)});
-    tile_matmul(*stream_, {.x = x.view(), .weight = made.weight(), .y = wanted.view()});
+    multiply(*stream_, {.x = padded.view().slice_rows(1, rows).slice_columns(0, 200),
+                        .weight = made.weight(),
+                        .y = y.view().slice_rows(1, rows).slice_columns(0, 192)});
+    multiply(*stream_, {.x = x.view(), .weight = made.weight(), .y = wanted.view()});
     const std::vector<float> got = y.floats(*stream_);
     const std::vector<float> plain = wanted.floats(*stream_);
     float untouched;
