@@ -19,6 +19,7 @@ namespace sampler {
 
 constexpr int kLocalBins = kThreads;
 constexpr int kTokensOfThread = kListRoom / kThreads;
+constexpr int kListedBins = 10 * 64;  // of the likeliest tokens: 10 octaves
 constexpr uint64_t kNoToken = ~0ull;  // after all tokens, in the order of preference
 
 // The weights of a row: its maximum and scale.
@@ -40,31 +41,74 @@ __device__ __forceinline__ bool is_in_bin(float octaves, int bin, bool zeros) {
   return distance_bin(octaves) == bin && (bin < kTailBin || zeros || weight_of(octaves) != 0);
 }
 
+// The first look at the weights of a row: sums, a histogram, and a list of the likeliest tokens in
+// each CTA. Where the lists of all CTAs together are short and hold what is kept, no more of the
+// cluster is needed.
+struct Survey {
+  const Message* messages;  // a list's length in the low half of c
+  uint64_t mass;
+  uint64_t count;  // tokens with a weight, or all
+  uint64_t listed_mass;
+  uint64_t listed;
+
+  __device__ bool holds_mass(uint64_t target) const {
+    return listed <= kListRoom && target <= listed_mass;
+  }
+  __device__ bool holds_count(uint64_t target) const {
+    return listed <= kListRoom && target <= listed;
+  }
+};
+
 // Most tokens of most rows are in the tail, where the border hardly ever is: they are added in
 // registers, which costs a fraction of an addition to a bin.
-__device__ inline Totals distance_histogram(ClusterRow& row, Weighting w) {
+__device__ inline Survey survey_row(ClusterRow& row, Weighting w) {
   Shared& shared = row.shared;
+  if (threadIdx.x == 0) shared.list_count = 0;
   clear_bins(shared);
   Message tail = {0, 0};
-  row.for_each([&](float x, uint32_t) {
+  uint64_t listed_mass = 0;
+  uint32_t others = 0;
+  row.for_each([&](float x, uint32_t id) {
     const float octaves = octaves_of(x, w.max, w.scale);
     const uint64_t weight = weight_of(octaves);
     const int bin = distance_bin(octaves);
-    if (bin < kTailBin) {
-      add_to_bin(shared, bin, weight);
-    } else {
+    if (bin >= kTailBin) {
       tail.a += weight;
       tail.b += w.zeros || weight != 0 ? 1 : 0;
+      return;
     }
+    add_to_bin(shared, bin, weight);
+    if (bin >= kListedBins) {
+      tail.c += weight;
+      ++others;
+      return;
+    }
+    listed_mass += weight;
+    const uint32_t at = atomicAdd(&shared.list_count, 1u);
+    if (at < kListRoom) shared.list[at] = preference(x, id);
   });
+  listed_mass = block_reduce(listed_mass, shared, SumOf());
   tail.a = block_reduce(tail.a, shared, SumOf());
   tail.b = block_reduce(tail.b, shared, SumOf());
+  tail.c = block_reduce(tail.c, shared, SumOf());
+  const uint64_t unlisted = tail.b + block_reduce(others, shared, SumOf());
   if (threadIdx.x == 0) {
     shared.hist_low[kTailBin] = static_cast<uint32_t>(tail.a);
     shared.hist_high[kTailBin] = static_cast<uint32_t>(tail.a >> 32);
     shared.hist_count[kTailBin] = static_cast<uint32_t>(tail.b);
   }
-  return merge_histograms(row, 0);
+  const Message* messages =
+      row.exchange(listed_mass, tail.a + tail.c, unlisted << 32 | shared.list_count);
+  Survey all = {messages, 0, 0, 0, 0};
+  for (int c = 0; c < row.ctas; ++c) {
+    all.listed_mass += messages[c].a;
+    all.mass += messages[c].b;
+    all.listed += messages[c].c & 0xffffffffu;
+    all.count += messages[c].c >> 32;
+  }
+  all.mass += all.listed_mass;
+  all.count += all.listed;
+  return all;
 }
 
 // The part of the row in which the border still may be, as preferences from lo to hi.
@@ -126,6 +170,7 @@ __device__ inline void narrow_to_list(ClusterRow& row, Weighting w, Quantity qua
       add_to_bin(row.shared, static_cast<int>((p - range.lo) >> shift),
                  weight_of(octaves_of(x, w.max, w.scale)));
     });
+    cg::this_cluster().sync();
     const Totals totals = merge_histograms(row, 1);
     range.narrow(locate(row, totals, 1, quantity, range.left_of(target, quantity)), shift);
   }
@@ -144,31 +189,55 @@ __device__ const Message* collect(ClusterRow& row, const Wanted& wanted) {
     if (at < kListRoom) shared.list[at] = preference(x, id);
   });
   __syncthreads();
-  return row.exchange(shared.list_count, 0);
+  return row.exchange(0, 0, shared.list_count);
 }
 
-// Element `index` of all lists one after the other; kNoToken beyond.
-__device__ __forceinline__ uint64_t listed(ClusterRow& row, const Message* messages,
-                                           uint64_t index) {
-  for (int c = 0; c < row.ctas; ++c) {
-    if (index < messages[c].a) return row.shared_of(c).list[index];
-    index -= messages[c].a;
+// The tokens of a CTA's threads; kNoToken where there is none.
+struct ThreadTokens {
+  uint64_t t[kTokensOfThread];
+};
+
+// All lists, spread over the threads of the CTA that asks. The lists must stay until a barrier.
+__device__ inline ThreadTokens pull_lists(ClusterRow& row, const Message* messages) {
+  ThreadTokens tokens;
+#pragma unroll
+  for (int i = 0; i < kTokensOfThread; ++i) {
+    tokens.t[i] = kNoToken;
+    uint32_t index = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
+    for (int c = 0; c < row.ctas; ++c) {
+      const uint32_t length = static_cast<uint32_t>(messages[c].c);
+      if (index < length) {
+        tokens.t[i] = row.shared_of(c).list[index];
+        break;
+      }
+      index -= length;
+    }
   }
-  return kNoToken;
+  return tokens;
 }
+
+// The order in which tokens are summed: of preference, or of ids (both halves exchanged).
+struct ByPreference {
+  static __device__ float logit(uint64_t token) { return preferred_logit(token); }
+};
+struct ById {
+  static __device__ uint64_t exchanged(uint64_t token) { return token << 32 | token >> 32; }
+  static __device__ float logit(uint64_t token) { return preferred_logit(exchanged(token)); }
+};
 
 // The end of the search by one CTA; the tokens of the range are spread over its threads.
-__device__ inline void narrow_locally(Shared& shared, Weighting w, Quantity quantity,
-                                      uint64_t target, const uint64_t (&tokens)[kTokensOfThread],
-                                      Range& range) {
+template <class Order>
+__device__ void narrow_locally(Shared& shared, Weighting w, Quantity quantity, uint64_t target,
+                               const ThreadTokens& tokens, Range& range) {
   const int tid = static_cast<int>(threadIdx.x);
   while (range.count > kSmallList) {
     const int shift = range.shift(9);
     clear_bins(shared);
-    for (const uint64_t p : tokens) {
+#pragma unroll
+    for (const uint64_t p : tokens.t) {
       if (p == kNoToken || !range.holds(p)) continue;
       add_to_bin(shared, static_cast<int>((p - range.lo) >> shift),
-                 weight_of(octaves_of(preferred_logit(p), w.max, w.scale)));
+                 weight_of(octaves_of(Order::logit(p), w.max, w.scale)));
     }
     __syncthreads();
     const Message mine = {mass_of_bin(shared, tid), shared.hist_count[tid]};
@@ -186,23 +255,25 @@ __device__ inline void narrow_locally(Shared& shared, Weighting w, Quantity quan
 }
 
 // The last comparison, of at most 32 tokens by one warp.
-__device__ inline Border compare_small(Shared& shared, Weighting w, Quantity quantity,
-                                       uint64_t target, const Range& range) {
+template <class Order>
+__device__ Border compare_small(Shared& shared, Weighting w, Quantity quantity, uint64_t target,
+                                const Range& range) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const bool valid = static_cast<uint64_t>(lane) < range.count;
+  const int count = static_cast<int>(range.count);
+  const bool valid = lane < count;
   const uint64_t mine = valid ? shared.small_list[lane] : kNoToken;
-  const uint64_t weight = valid ? weight_of(octaves_of(preferred_logit(mine), w.max, w.scale)) : 0;
+  shared.small_weights[lane] =
+      valid ? weight_of(octaves_of(Order::logit(mine), w.max, w.scale)) : 0;
+  __syncwarp();
   uint64_t mass = range.mass_before;
-  uint64_t count = range.count_before;
-  for (int l = 0; l < 32; ++l) {
-    const uint64_t other = __shfl_sync(0xffffffffu, mine, l);
-    const uint64_t other_weight = __shfl_sync(0xffffffffu, weight, l);
-    if (other != kNoToken && other <= mine) {
-      mass += other_weight;
-      ++count;
-    }
+  uint64_t tokens = range.count_before;
+#pragma unroll 8
+  for (int l = 0; l < count; ++l) {
+    const bool before = shared.small_list[l] <= mine;
+    mass += before ? shared.small_weights[l] : 0;
+    tokens += before ? 1 : 0;
   }
-  const bool reaches = valid && (quantity == Quantity::kMass ? mass : count) >= target;
+  const bool reaches = valid && (quantity == Quantity::kMass ? mass : tokens) >= target;
   uint64_t border = reaches ? mine : kNoToken;
 #pragma unroll
   for (int half = 16; half > 0; half /= 2) {
@@ -212,34 +283,35 @@ __device__ inline Border compare_small(Shared& shared, Weighting w, Quantity qua
   return {border, __shfl_sync(0xffffffffu, mass, __ffs(static_cast<int>(owner)) - 1)};
 }
 
-// Run by the first CTA alone, between two barriers of the cluster.
-__device__ inline void finish_border(ClusterRow& row, const Message* messages, Weighting w,
-                                     Quantity quantity, uint64_t target, Range range) {
-  Shared& shared = row.shared;
-  uint64_t tokens[kTokensOfThread];
+// The token with which the quantity, summed in order over the tokens of this CTA's threads, first
+// reaches the target. `range` says how many there are, and what comes before them.
+template <class Order>
+__device__ Border select_locally(Shared& shared, Weighting w, Quantity quantity, uint64_t target,
+                                 const ThreadTokens& tokens, Range range) {
   uint64_t lo = kNoToken;
   uint64_t hi = 0;
 #pragma unroll
-  for (int i = 0; i < kTokensOfThread; ++i) {
-    tokens[i] = listed(row, messages, threadIdx.x + static_cast<uint64_t>(i) * kThreads);
-    lo = MinOf()(lo, tokens[i]);
-    if (tokens[i] != kNoToken) hi = MaxOf()(hi, tokens[i]);
+  for (const uint64_t p : tokens.t) {
+    lo = MinOf()(lo, p);
+    if (p != kNoToken) hi = MaxOf()(hi, p);
   }
   range.lo = block_reduce(lo, shared, MinOf());
   range.hi = block_reduce(hi, shared, MaxOf());
-  narrow_locally(shared, w, quantity, target, tokens, range);
+  narrow_locally<Order>(shared, w, quantity, target, tokens, range);
   __syncthreads();
   if (threadIdx.x == 0) shared.list_count = 0;
   __syncthreads();
-  for (const uint64_t p : tokens) {
+#pragma unroll
+  for (const uint64_t p : tokens.t) {
     if (p != kNoToken && range.holds(p)) shared.small_list[atomicAdd(&shared.list_count, 1u)] = p;
   }
   __syncthreads();
-  if (threadIdx.x >= 32) return;
-  const Border border = compare_small(shared, w, quantity, target, range);
-  if (static_cast<int>(threadIdx.x) < row.ctas) {
-    row.shared_of(static_cast<int>(threadIdx.x)).border[row.parity] = border;
+  if (threadIdx.x < 32) {
+    const Border border = compare_small<Order>(shared, w, quantity, target, range);
+    if (threadIdx.x == 0) shared.local_border = border;
   }
+  __syncthreads();
+  return shared.local_border;
 }
 
 // The token with which the quantity, summed in order of preference, first reaches the target;
@@ -258,7 +330,14 @@ __device__ inline Border find_border(ClusterRow& row, Weighting w, const Totals&
       return is_in_bin(octaves_of(x, w.max, w.scale), static_cast<int>(at.bin), w.zeros);
     });
   }
-  if (row.rank == 0) finish_border(row, messages, w, quantity, target, range);
+  if (row.rank == 0) {
+    const ThreadTokens tokens = pull_lists(row, messages);
+    const Border border =
+        select_locally<ByPreference>(row.shared, w, quantity, target, tokens, range);
+    if (static_cast<int>(threadIdx.x) < row.ctas) {
+      row.shared_of(static_cast<int>(threadIdx.x)).border[row.parity] = border;
+    }
+  }
   cg::this_cluster().sync();
   const Border border = row.shared.border[row.parity];
   row.parity ^= 1;

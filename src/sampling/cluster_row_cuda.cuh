@@ -34,6 +34,7 @@ constexpr int kSmallList = 32;
 struct Message {
   uint64_t a;
   uint64_t b;
+  uint64_t c = 0;
 };
 
 // Where a border lies in a histogram.
@@ -54,6 +55,7 @@ struct Shared {
   Message inbox[2][kLargestCluster];
   Located located[2];
   Border border[2];
+  Border local_border;
   uint64_t merged_mass[2][kBins / kSmallestCluster];
   uint32_t merged_count[2][kBins / kSmallestCluster];
   uint32_t hist_low[kBins];  // mass of a bin: low and high words, a carry goes to the high one
@@ -61,6 +63,7 @@ struct Shared {
   uint32_t hist_count[kBins];
   uint64_t list[kListRoom];
   uint64_t small_list[kSmallList];
+  uint64_t small_weights[kSmallList];
   uint64_t warp_scratch[2][kWarps];
   uint64_t found[2];
   uint32_t list_count;
@@ -107,7 +110,18 @@ __device__ __forceinline__ uint64_t warp_inclusive_sum(uint64_t value) {
   return value;
 }
 
-// Sums over the threads up to and with this one, of two numbers at once.
+__device__ __forceinline__ uint64_t block_inclusive_sum(uint64_t value, Shared& shared) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  value = warp_inclusive_sum(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 31) shared.warp_scratch[0][warp] = value;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) value += w < warp ? shared.warp_scratch[0][w] : 0;
+  return value;
+}
+
+// Two of them at once.
 __device__ __forceinline__ Message block_inclusive_sums(Message value, Shared& shared) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   value.a = warp_inclusive_sum(value.a);
@@ -118,9 +132,10 @@ __device__ __forceinline__ Message block_inclusive_sums(Message value, Shared& s
     shared.warp_scratch[1][warp] = value.b;
   }
   __syncthreads();
-  for (int w = 0; w < warp; ++w) {
-    value.a += shared.warp_scratch[0][w];
-    value.b += shared.warp_scratch[1][w];
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    value.a += w < warp ? shared.warp_scratch[0][w] : 0;
+    value.b += w < warp ? shared.warp_scratch[1][w] : 0;
   }
   return value;
 }
@@ -139,9 +154,9 @@ struct ClusterRow {
   }
 
   // Every CTA hands in one message and gets all of them, by rank. They stay until the next but one.
-  __device__ const Message* exchange(uint64_t a, uint64_t b) {
+  __device__ const Message* exchange(uint64_t a, uint64_t b, uint64_t c = 0) {
     if (static_cast<int>(threadIdx.x) < ctas) {
-      shared_of(static_cast<int>(threadIdx.x)).inbox[parity][rank] = {a, b};
+      shared_of(static_cast<int>(threadIdx.x)).inbox[parity][rank] = {a, b, c};
     }
     cg::this_cluster().sync();
     const Message* messages = shared.inbox[parity];
@@ -152,6 +167,7 @@ struct ClusterRow {
   // Calls body(x, id) for the elements of this thread, in ascending order of ids.
   template <class Body>
   __device__ __forceinline__ void for_each(const Body& body) const {
+#pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
       body(x[i], first + static_cast<uint32_t>(i));
     }
@@ -192,10 +208,10 @@ struct Totals {
   Message mine;
 };
 
-// Adds the histograms of all CTAs: CTA c gets bins [c kBins / C, (c + 1) kBins / C) of the sum.
+// Adds the histograms of all CTAs, which a barrier has seen complete: CTA c gets bins
+// [c kBins / C, (c + 1) kBins / C) of the sum.
 __device__ inline Totals merge_histograms(ClusterRow& row, int level) {
   Shared& shared = row.shared;
-  cg::this_cluster().sync();  // every histogram is complete
   const int bins = kBins / row.ctas;
   const int parts = kThreads / bins;
   const int tid = static_cast<int>(threadIdx.x);

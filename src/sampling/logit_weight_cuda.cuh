@@ -15,16 +15,28 @@ __device__ __forceinline__ float octaves_of(float x, float max, float scale) {
   return __fmul_rn(__fsub_rn(x, max), scale);
 }
 
-// round(2^40 * 2^octaves), ties to even, by shifts: conversions to double would cost four times as
-// much. The mantissa m of w = m * 2^(e - 40) is shifted left by e, or right with rounding.
+// round(2^40 * 2^octaves), ties to even, in two halves: weight = high * 2^18 + low. Each is the
+// distance of two bit patterns, since adding kRoundShift leaves an integer in the low bits; every
+// step but the last rounding is exact. Conversions to double would cost four times as much.
+struct SplitWeight {
+  int32_t high;  // at most 2^22
+  int32_t low;   // at most 2^17 either way
+
+  __device__ __forceinline__ uint64_t value() const {
+    return static_cast<uint64_t>((static_cast<int64_t>(high) << 18) + low);
+  }
+};
+__device__ __forceinline__ SplitWeight split_weight_of(float octaves) {
+  using device_math::kRoundShift;
+  using device_math::kRoundShiftBits;
+  const float w = device_exp2_of_weight(octaves);
+  const float high = __fmaf_rn(w, 0x1p22f, kRoundShift);
+  const float rest = __fmaf_rn(w, 0x1p22f, -__fsub_rn(high, kRoundShift));
+  const float low = __fmaf_rn(rest, 0x1p18f, kRoundShift);
+  return {__float_as_int(high) - kRoundShiftBits, __float_as_int(low) - kRoundShiftBits};
+}
 __device__ __forceinline__ uint64_t weight_of(float octaves) {
-  const uint32_t bits = __float_as_uint(device_exp2_of_weight(octaves));
-  const int32_t e = static_cast<int32_t>(bits >> 23) - (127 + 23 - 40);
-  const uint32_t m = (bits & 0x7fffffu) | 0x800000u;
-  if (e >= 0) return static_cast<uint64_t>(m) << e;
-  const int32_t right = min(-e, 25);  // 25 and more leave nothing
-  const uint32_t half_less = (1u << (right - 1)) - 1;
-  return (m + half_less + (m >> right & 1u)) >> right;
+  return split_weight_of(octaves).value();
 }
 
 // Tokens in the order of preference: the lower number is preferred. Higher logit first, ties

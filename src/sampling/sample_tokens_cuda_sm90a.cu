@@ -1,11 +1,12 @@
 // The CUDA cell of sample_tokens: a cluster of 8 or 16 CTAs a row, one launch for everything.
 //
-//   logits [V] --> slices in shared memory of the CTAs --> best token          1 barrier: greedy
-//   ends
-//              raw sum and alternatives (logprobs)                             1, 6 with
-//              alternatives bias, penalties, mask, suppressed ends, best token again        1, if
-//              there are any top-k and top-p: border_cuda.cuh                                6 for
-//              the first, 4 more sum of what is kept, draw in order of ids                       1
+//   step                                                        barriers of the cluster
+//   logits [V] into shared memory, the best token               1; greedy ends here
+//   raw sum and alternatives (logprobs)                         1; 2 with alternatives
+//   bias, penalties, mask, suppressed ends, the best again      1, if there are any
+//   nothing cut: sum of what is kept, draw in order of ids      1
+//   top-k, top-p: sums, lists of the likeliest; one CTA ends    2
+//   the same where those lists do not hold all that is kept     7 for one border, 10 for two
 //
 // Bytes: the decodable logits once, 608 KB for 151,936 columns; columns beyond are not read and the
 // logits are not changed. A slice has to fit: 8 CTAs hold 390,000 columns, 16 twice that. Clusters
@@ -17,7 +18,7 @@
 #include "base/align.h"
 #include "device/launch_cuda.h"
 #include "kernels/hopper/dependent_launch.cuh"
-#include "sampling/border_cuda.cuh"
+#include "sampling/draw_cuda.cuh"
 #include "sampling/sample_tokens.h"
 
 namespace ashlar {
@@ -155,43 +156,60 @@ __device__ uint64_t sum_of_row(ClusterRow& row, Weighting w) {
   return all;
 }
 
-// Writes the alternatives from the border on up, likeliest first.
-__device__ void report_top(ClusterRow& row, const Raw& raw, uint64_t border, int32_t* tokens,
-                           float* logprobs) {
-  const Message* messages =
-      collect(row, [&](float x, uint32_t id) { return preference(x, id) <= border; });
-  if (row.rank == 0) {
-    uint64_t* sorted = reinterpret_cast<uint64_t*>(row.shared.hist_low);  // free by now
-    const uint64_t mine = listed(row, messages, threadIdx.x);
-    sorted[threadIdx.x] = mine;
-    __syncthreads();
-    if (mine != kNoToken) {
-      int place = 0;
-      for (int i = 0; sorted[i] != kNoToken; ++i) place += sorted[i] < mine ? 1 : 0;
-      tokens[place] = static_cast<int32_t>(mine);
-      logprobs[place] = raw.logprob(preferred_logit(mine));
-    }
+// Writes the alternatives up to the border, likeliest first. Run by one CTA.
+__device__ void report_top(Shared& shared, const Raw& raw, const ThreadTokens& tokens,
+                           uint64_t border, int32_t* to_tokens, float* to_logprobs) {
+  uint64_t* top = reinterpret_cast<uint64_t*>(shared.hist_low);  // free by now
+  if (threadIdx.x == 0) shared.list_count = 0;
+  __syncthreads();
+  for (const uint64_t p : tokens.t) {
+    if (p <= border) top[atomicAdd(&shared.list_count, 1u)] = p;
   }
-  cg::this_cluster().sync();  // the lists of the others were read
+  __syncthreads();
+  const int count = static_cast<int>(shared.list_count);
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    int place = 0;
+    for (int j = 0; j < count; ++j) place += top[j] < top[i] ? 1 : 0;
+    to_tokens[place] = static_cast<int32_t>(top[i]);
+    to_logprobs[place] = raw.logprob(preferred_logit(top[i]));
+  }
 }
 
-__device__ Raw measure(ClusterRow& row, const SampleKernelArgs& args, int32_t wanted, float max) {
+__device__ Raw measure(ClusterRow& row, const SampleKernelArgs& args, int32_t asked, float max) {
   const Weighting w = {max, 0x1.715476p0f, true};  // log2(e)
   const int64_t r = blockIdx.y;
   Raw raw = {max, 0.0};
   const auto log_of = [](uint64_t sum) {
     return log(static_cast<double>(sum) / kFullWeightAsDouble);
   };
-  if (wanted == 0) {
+  if (asked == 0) {
     raw.log_sum = log_of(sum_of_row(row, w));
     return raw;
   }
-  const Totals totals = distance_histogram(row, w);
-  raw.log_sum = log_of(totals.all.a);
-  const uint64_t border =
-      find_border(row, w, totals, Quantity::kCount, min(wanted, args.decodable)).preference;
-  report_top(row, raw, border, args.top_tokens + r * args.top_stride,
-             args.top_logprobs + r * args.top_logprobs_stride);
+  const uint64_t wanted = static_cast<uint64_t>(min(asked, args.decodable));
+  const Survey survey = survey_row(row, w);
+  raw.log_sum = log_of(survey.mass);
+  const Message* messages = survey.messages;
+  const bool held = survey.holds_count(wanted);
+  uint64_t border = kNoToken;
+  if (!held) {
+    const Totals totals = merge_histograms(row, 0);
+    border = find_border(row, w, totals, Quantity::kCount, wanted).preference;
+    messages = collect(row, [&](float x, uint32_t id) { return preference(x, id) <= border; });
+  }
+  ThreadTokens tokens = {};
+  if (row.rank == 0) tokens = pull_lists(row, messages);
+  cg::this_cluster().sync();  // the lists of the others were read
+  if (row.rank == 0) {
+    if (held) {
+      const Range range = {0, kNoToken, survey.listed, 0, 0};
+      border = select_locally<ByPreference>(row.shared, w, Quantity::kCount, wanted, tokens, range)
+                   .preference;
+    }
+    report_top(row.shared, raw, tokens, border, args.top_tokens + r * args.top_stride,
+               args.top_logprobs + r * args.top_logprobs_stride);
+    __syncthreads();
+  }
   return raw;
 }
 
@@ -266,72 +284,24 @@ __device__ bool adjust(ClusterRow& row, const SampleKernelArgs& args, const Slot
   return true;
 }
 
-// The last token that top-k and top-p keep.
-__device__ uint64_t cut(ClusterRow& row, const SlotSampling& p, Weighting w, int32_t decodable) {
-  const bool cut_k = p.top_k > 0 && p.top_k < decodable;
-  const bool cut_p = p.top_p < 1.0;
-  if (!cut_k && !cut_p) return kNoToken;
-  const Totals totals = distance_histogram(row, w);
-  Border kept = {kNoToken, totals.all.a};
-  if (cut_k && static_cast<uint64_t>(p.top_k) < totals.all.b) {
-    kept = find_border(row, w, totals, Quantity::kCount, static_cast<uint64_t>(p.top_k));
+// The token that is drawn, in one thread of the cluster; -1 in the others.
+__device__ int32_t choose(ClusterRow& row, const SlotSampling& p, Weighting w, int32_t decodable,
+                          int64_t position) {
+  const uint64_t bits = device_random_bits(p.seed, p.choice, position);
+  Cuts cuts = {p.top_k > 0 && p.top_k < decodable, p.top_p < 1.0, static_cast<uint64_t>(p.top_k),
+               p.top_p};
+  if (!cuts.any()) return draw(row, w, kNoToken, p.least_weight, bits);
+  const Survey survey = survey_row(row, w);
+  cuts.k = cuts.k && cuts.top_k < survey.count;
+  if (!cuts.any()) return draw(row, w, kNoToken, p.least_weight, bits);
+  if (cuts.held_by(survey)) {
+    return draw_from_lists(row, w, survey, cuts, p.least_weight, bits);
   }
-  if (cut_p) {
-    const double target = ceil(__dmul_rn(p.top_p, __ull2double_rn(kept.mass)));
-    const uint64_t mass = min(max(static_cast<uint64_t>(target), uint64_t{1}), kept.mass);
-    kept = find_border(row, w, totals, Quantity::kMass, mass);
-  }
-  return kept.preference;
-}
-
-// The token whose kept weights, summed in order of ids, first exceed bits * sum / 2^64. Returned by
-// one thread of the cluster; the others get -1.
-__device__ int32_t draw(ClusterRow& row, Weighting w, uint64_t border, uint64_t least,
-                        uint64_t bits) {
-  Shared& shared = row.shared;
-  const float border_x = border == kNoToken ? kForbidden : preferred_logit(border);
-  const uint32_t border_id = static_cast<uint32_t>(border);
-  const auto weight_at = [&](int i) -> uint64_t {
-    if (i >= row.count) return 0;
-    const float x = row.x[i];
-    const bool kept =
-        x > border_x || (x == border_x && row.first + static_cast<uint32_t>(i) <= border_id);
-    if (!kept) return 0;  // most tokens of a row that is cut; a warp of them skips the rest
-    const uint64_t weight = weight_of(octaves_of(x, w.max, w.scale));
-    return weight >= least ? weight : 0;
-  };
-  // Neighbouring elements to a thread, an odd number of them: no two lanes meet in a bank.
-  const int run = (row.count + kThreads - 1) / kThreads | 1;
-  const int begin = static_cast<int>(threadIdx.x) * run;
-  uint64_t sum = 0;
-  for (int i = begin; i < begin + run; ++i) sum += weight_at(i);
-  const uint64_t end = block_inclusive_sums({sum, 0}, shared).a;
-  const Message* messages = row.exchange(block_reduce(sum, shared, SumOf()), 0);
-  uint64_t all = 0;
-  uint64_t before = 0;
-  for (int c = 0; c < row.ctas; ++c) {
-    if (c < row.rank) before += messages[c].a;
-    all += messages[c].a;
-  }
-  const uint64_t target = __umul64hi(bits, all);
-  if (target < before || target - before >= messages[row.rank].a) return -1;
-  const uint64_t left = target - before;
-  if (end - sum <= left && left < end) {
-    shared.found[0] = static_cast<uint64_t>(begin);
-    shared.found[1] = left - (end - sum);
-  }
-  __syncthreads();
-  if (threadIdx.x >= 32) return -1;
-  uint64_t rest = shared.found[1];
-  for (int i = static_cast<int>(shared.found[0] + threadIdx.x);; i += 32) {
-    const uint64_t weight = weight_at(i);
-    const uint64_t to = warp_inclusive_sum(weight);
-    const uint64_t chunk = __shfl_sync(0xffffffffu, to, 31);
-    if (rest < chunk) {
-      return to - weight <= rest && rest < to ? static_cast<int32_t>(row.first) + i : -1;
-    }
-    rest -= chunk;
-  }
+  const Totals totals = merge_histograms(row, 0);
+  const uint64_t border = cut(cuts, survey.mass, [&](Quantity quantity, uint64_t target) {
+    return find_border(row, w, totals, quantity, target);
+  });
+  return draw(row, w, border, p.least_weight, bits);
 }
 
 __device__ void finish(const SampleKernelArgs& args, int32_t token, int32_t failure,
@@ -397,9 +367,7 @@ __global__ void __launch_bounds__(kThreads, 2) sample_tokens_kernel(SampleKernel
     if (writer) finish(args, static_cast<int32_t>(best), 0, reported);
     return;
   }
-  const uint64_t border = cut(row, p, w, args.decodable);
-  const int32_t token =
-      draw(row, w, border, p.least_weight, device_random_bits(p.seed, p.choice, position));
+  const int32_t token = choose(row, p, w, args.decodable, position);
   if (token >= 0) finish(args, token, 0, reported);
 }
 
