@@ -230,21 +230,36 @@ __device__ __forceinline__ void add_biases(const ClusterRow& row, const int32_t*
   }
 }
 
+__device__ __forceinline__ float penalized(float x, const SlotSampling& p, int32_t count) {
+  x = x > 0.0f ? __fdiv_rn(x, p.repetition) : __fmul_rn(x, p.repetition);
+  if (count == 0) return x;
+  const float less = __fadd_rn(__fmul_rn(p.frequency, static_cast<float>(count)), p.presence);
+  return __fsub_rn(x, less);
+}
+
+// Counts are read eight at a time, before any of them is used: else every step of the loop waits
+// for memory.
 __device__ __forceinline__ void penalize(const ClusterRow& row, const SlotSampling& p,
                                          const int32_t* counts, const int32_t* drafts,
                                          int draft_count) {
-  for (int i = static_cast<int>(threadIdx.x); i < row.count; i += kThreads) {
-    const int32_t id = static_cast<int32_t>(row.first) + i;
-    const int32_t known = counts[id];
-    int32_t count = known & ~kPromptToken;
-    for (int d = 0; d < draft_count; ++d) count += drafts[d] == id ? 1 : 0;
-    if (known == 0 && count == 0) continue;
-    float x = row.x[i];
-    x = x > 0.0f ? __fdiv_rn(x, p.repetition) : __fmul_rn(x, p.repetition);
-    if (count > 0) {
-      x = __fsub_rn(x, __fadd_rn(__fmul_rn(p.frequency, static_cast<float>(count)), p.presence));
+  constexpr int kBatch = 8;
+  const int32_t* from = counts + row.first;
+  for (int begin = static_cast<int>(threadIdx.x); begin < row.count; begin += kBatch * kThreads) {
+    int32_t known[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = begin + b * kThreads;
+      known[b] = i < row.count ? from[i] : 0;
     }
-    row.x[i] = x;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = begin + b * kThreads;
+      int32_t count = known[b] & ~kPromptToken;
+      for (int d = 0; d < draft_count; ++d) {
+        count += drafts[d] == static_cast<int32_t>(row.first) + i ? 1 : 0;
+      }
+      if (i < row.count && (known[b] != 0 || count != 0)) row.x[i] = penalized(row.x[i], p, count);
+    }
   }
 }
 
