@@ -31,6 +31,15 @@ enum class RowOrder : uint8_t {
                // packed_rows.h
 };
 
+// What will be asked of a weight. The CPU does all of it with every layout; a GPU lays a weight out
+// for its use and does nothing else with it.
+enum class WeightUse : uint8_t {
+  kApply,   // apply() without gates
+  kGated,   // apply() with gates, always
+  kLookup,  // gather(); on the CPU apply() too, but it is not worth re-laying
+  kTied,    // gather() and apply() without gates
+};
+
 // One matrix of a fused weight: its tensors (prefix of the group,
 // "model.layers.0.self_attn.q_proj") and row order.
 struct WeightPart {
@@ -38,8 +47,8 @@ struct WeightPart {
   int64_t outputs = 0;  // rows the model expects; a mismatch is refused by name
   int64_t inputs = 0;
   RowOrder order = RowOrder::kPlain;
-  int64_t head_size = 0;     // for kRopePairs
-  bool lookup_only = false;  // gather() is used, apply() hardly ever: not worth re-laying
+  int64_t head_size = 0;              // for kRopePairs
+  WeightUse use = WeightUse::kApply;  // the first part's counts
 };
 
 class Weight {
@@ -49,11 +58,12 @@ class Weight {
   virtual int64_t inputs() const = 0;   // K
   virtual std::string format()
       const = 0;  // "Q4_K", "bf16", "Q5_0+Q8_0" for parts of different types
-  virtual int64_t storage_bytes() const = 0;  // packed bytes that one pass reads
+  virtual int64_t storage_bytes() const = 0;  // bytes that one pass reads, as they are stored
 
-  // y = epilogue(x W^T). x [M K] f32, rows may be strided; y [M N] f32, or [M N/2] when gated. x
-  // and y do not overlap. For a gated weight the first half of the outputs is gate, the second up.
-  // The bits of a row do not depend on M.
+  // y = epilogue(x W^T). x [M K] of the backend's activation type, rows may be strided; y [M N] of
+  // that type or f32, or [M N/2] of that type when gated. f32 where the epilogue adds to y or
+  // masks. x and y do not overlap. For a gated weight the first half of the outputs is gate, the
+  // second up. The bits of a row do not depend on M.
   virtual void apply(Stream& stream, Workspace& workspace, TensorView x, TensorView y,
                      const Epilogue& epilogue) const = 0;
   // Upper bound of the scratch that apply() takes from the workspace at up to this many rows, in

@@ -228,7 +228,7 @@ TEST_F(FormatsTest, PartsOfBothKindsStayRows) {
   ASSERT_NE(fused, nullptr);
   EXPECT_EQ(fused->format(), "Q5_0+F16");
   WeightPart lookup = part("q", 64, 512);
-  lookup.lookup_only = true;
+  lookup.use = WeightUse::kLookup;
   const auto rows = load({lookup});
   ASSERT_NE(rows, nullptr);
   const std::vector<float> x = random_floats(3, 512, 1.0f);
@@ -242,7 +242,7 @@ TEST_F(FormatsTest, PanelsKeepTheTruthOfTheRows) {
     if (!becomes_panels(type)) continue;
     open({{"a", type, kOutputs, kInputs}});
     WeightPart lookup = part("a", kOutputs, kInputs);
-    lookup.lookup_only = true;
+    lookup.use = WeightUse::kLookup;
     const auto rows = load({lookup});
     const auto panels = load({part("a", kOutputs, kInputs)});
     ASSERT_TRUE(rows != nullptr && panels != nullptr);

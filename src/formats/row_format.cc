@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/panel_weight.h"
+#include "formats/tile_weight.h"
 #include "kernels/gather/gather.h"
 #include "kernels/matmul/matmul.h"
 
@@ -124,12 +125,8 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part) const {
 Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> parts,
                                                 Device& device) const {
   CHECK(!parts.empty());
-  ThreadPool* pool = device.thread_pool();
-  if (pool == nullptr) {
-    return fail(ErrorCode::kUnsupported, "weights packed by rows run on the cpu only, not on {}",
-                device.name());
-  }
   std::vector<PackedRows> rows;
+  std::vector<TileSource> sources;
   for (const WeightPart& part : parts) {
     if (part.inputs != parts.front().inputs) {
       return fail(ErrorCode::kInvalidArgument, "{} and {} cannot be fused: rows of {} and of {}",
@@ -138,12 +135,18 @@ Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> part
     }
     ASHLAR_ASSIGN(const PackedRows loaded, load_part(part));
     rows.push_back(loaded);
+    sources.push_back({loaded, part.tensors.find("weight")});
+  }
+  const WeightUse use = parts.front().use;
+  if (device.backend() == Backend::kCuda) {
+    return make_tile_weight(std::move(sources), parts.front().inputs, use, device);
   }
   // Rows that are only looked up stay where the file is mapped: few of them are ever read.
-  if (!parts.front().lookup_only && fits_panels(rows, parts.front().inputs)) {
+  if (use != WeightUse::kLookup && fits_panels(rows, parts.front().inputs)) {
     return make_panel_weight(rows, parts.front().inputs, device);
   }
-  return std::make_unique<RowWeight>(std::move(rows), parts.front().inputs, pool->threads());
+  return std::make_unique<RowWeight>(std::move(rows), parts.front().inputs,
+                                     device.thread_pool()->threads());
 }
 
 }  // namespace ashlar

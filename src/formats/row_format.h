@@ -1,10 +1,11 @@
 // RowFormat: weights whose rows are packed on their own, each tensor naming its type: plain numbers
 // and GGUF blocks.
 //
-// Types whose blocks are integers are re-laid into panels (panel_weight.h). The others stay where
-// the file is mapped, also where rows have to be found in another order, and are decoded on the fly
-// to f32. Either way parts of different types fuse into one weight, if all of them are of the same
-// kind. Which types exist is the table that the constructor takes (formats.cc).
+// On the CPU, types whose blocks are integers are re-laid into panels (panel_weight.h). The others
+// stay where the file is mapped, also where rows have to be found in another order, and are decoded
+// on the fly to f32. On a CUDA device all become bf16 (tile_weight.h). Either way parts of
+// different types fuse into one weight, if all of them are of the same kind. Which types exist is
+// the table that the constructor takes (formats.cc).
 #ifndef ASHLAR_FORMATS_ROW_FORMAT_H_
 #define ASHLAR_FORMATS_ROW_FORMAT_H_
 

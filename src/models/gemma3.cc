@@ -49,7 +49,8 @@ class Gemma3 : public Model {
   }
 
   int64_t workspace_bytes(int64_t rows, int64_t output_rows) const override {
-    int64_t bytes = 2 * norm_.workspace_bytes(output_rows) + head_.workspace_bytes(output_rows);
+    int64_t bytes = f32_workspace_bytes(output_rows, norm_.size()) +
+                    norm_.workspace_bytes(output_rows) + head_.workspace_bytes(output_rows);
     for (const Layer& layer : layers_) bytes = std::max(bytes, layer.workspace_bytes(rows));
     return bytes + f32_workspace_bytes(rows, norm_.size());
   }

@@ -8,6 +8,7 @@
 #define ASHLAR_MODELS_MODEL_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,14 +33,14 @@ struct ModelInfo {
   int64_t vocabulary = 0;      // V: columns of the logits, the checkpoint's rows
   int64_t decodable = 0;       // ids the tokenizer can print; columns from here on are -inf
   int64_t context_length = 0;  // positions the checkpoint was made for
-  int64_t weight_bytes = 0;    // packed bytes that one step reads
+  int64_t weight_bytes = 0;    // that one step reads, as they are stored
   std::string weight_formats;  // "Q4_1 60 %, Q8_0 40 %" by bytes
 };
 
 struct ModelOptions {
-  DType kv_type = DType::kF16;  // f16 or f32 on the CPU
-  int64_t decodable = 0;        // from the tokenizer; 0: every row of the head
-  int64_t context_length = 0;   // positions to prepare for; 0, or beyond it: the checkpoint's
+  std::optional<DType> kv_type;  // f16 (default) or f32 on the CPU, bf16 on CUDA
+  int64_t decodable = 0;         // from the tokenizer; 0: every row of the head
+  int64_t context_length = 0;    // positions to prepare for; 0, or beyond it: the checkpoint's
 };
 
 class Model {

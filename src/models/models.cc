@@ -35,6 +35,13 @@ std::span<const ModelFamily* const> model_families() { return kFamilies; }
 
 namespace {
 
+Status check_kv_type(const Device& device, const ModelOptions& options) {
+  const DType type = options.kv_type.value_or(default_kv_type(device.backend()));
+  if (device.backend() != Backend::kCuda || type == DType::kBF16) return {};
+  return fail(ErrorCode::kUnsupported, "keys and values are bf16 on {}, not {}", device.name(),
+              dtype_name(type));
+}
+
 // What loading leaves behind: pages of the file, and memory that the allocator keeps for itself.
 void give_back_leftovers(const Checkpoint& checkpoint) {
   if (checkpoint.gguf() != nullptr) checkpoint.gguf()->give_back();
@@ -45,6 +52,7 @@ void give_back_leftovers(const Checkpoint& checkpoint) {
 
 Result<std::unique_ptr<Model>> load_model(std::shared_ptr<Checkpoint> checkpoint, Device& device,
                                           const ModelOptions& options) {
+  ASHLAR_TRY(check_kv_type(device, options));
   const ConfigReader config(checkpoint->config(), checkpoint->config_name());
   ASHLAR_ASSIGN(const std::string type, config.require<std::string>("model_type"));
   std::string known;

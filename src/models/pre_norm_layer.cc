@@ -34,8 +34,9 @@ int64_t pre_norm_workspace_bytes(const std::vector<PreNormLayer>& layers, const 
                  layer.input_norm.workspace_bytes(rows) + layer.attention.workspace_bytes(rows) +
                      layer.post_norm.workspace_bytes(rows) + layer.mlp.workspace_bytes(rows));
   }
-  const int64_t head_bytes =
-      2 * final_norm.workspace_bytes(output_rows) + head.workspace_bytes(output_rows);
+  const int64_t head_bytes = f32_workspace_bytes(output_rows, final_norm.size()) +
+                             final_norm.workspace_bytes(output_rows) +
+                             head.workspace_bytes(output_rows);
   return f32_workspace_bytes(rows, final_norm.size()) + std::max(layer_bytes, head_bytes);
 }
 

@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "testing/cuda_stand_in.h"
 #include "testing/forward.h"
 #include "testing/paths.h"
+#include "testing/random_model.h"
 #include "testing/temp_dir.h"
 
 namespace ashlar {
@@ -245,6 +247,29 @@ TEST(Models, TapsSeeEveryLayer) {
   });
   (*harness)->logits(std::vector<int32_t>{1, 2});
   EXPECT_EQ(names, (std::vector<std::string>{"layers.0", "layers.1"}));
+}
+
+// What a CUDA device does not take, and that models of all families load onto one.
+TEST(Refusals, NameWhatACudaDeviceDoesNotTake) {
+  CudaStandIn device;
+  const EditedModel tiny("llama", {});
+  const auto half = tiny.load({.kv_type = DType::kF16, .device = &device});
+  ASSERT_FALSE(half.has_value());
+  EXPECT_NE(half.error().message.find("keys and values are bf16 on cuda"), std::string::npos)
+      << half.error().message;
+  const auto head = tiny.load({.kv_type = DType::kBF16, .device = &device});
+  ASSERT_FALSE(head.has_value());
+  EXPECT_NE(head.error().message.find("a head size of 24 does not run on a CUDA device"),
+            std::string::npos)
+      << head.error().message;
+  TempDir dir;
+  for (const RandomModel& model : random_models()) {
+    const auto loaded = ForwardHarness::load(write_random_model(dir, model),
+                                             {.kv_type = DType::kBF16, .device = &device});
+    ASSERT_TRUE(loaded.has_value()) << model.name << ": " << loaded.error().message;
+    EXPECT_EQ((*loaded)->model().info().weight_formats, "BF16 100 %");
+    EXPECT_EQ((*loaded)->model().paged_shapes().front().type, DType::kBF16);
+  }
 }
 
 }  // namespace

@@ -1,19 +1,40 @@
 // Loads and applies grouped self-attention.
 #include "nn/attention.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_scratch.h"
 #include "kernels/qk_norm_rope_store/qk_norm_rope_store.h"
 #include "nn/workspace_size.h"
 
 namespace ashlar {
+
+namespace {
+
+Status check_head_size(ModelBuilder& builder, int64_t size) {
+  constexpr int64_t kCudaSizes[] = {64, 96, 128, 256};
+  if (builder.device().backend() != Backend::kCuda ||
+      std::find(std::begin(kCudaSizes), std::end(kCudaSizes), size) != std::end(kCudaSizes)) {
+    return {};
+  }
+  return fail(ErrorCode::kUnsupported,
+              "{}: a head size of {} does not run on a CUDA device, which takes {}; use the CPU",
+              builder.checkpoint().config_name(), size, fmt::join(kCudaSizes, ", "));
+}
+
+}  // namespace
 
 Result<Attention> Attention::load(ModelBuilder& builder, const std::string& prefix,
                                   const AttentionConfig& config) {
   const int64_t size = config.head_size;
   Attention block;
   block.config_ = config;
+  block.backend_ = builder.device().backend();
+  ASHLAR_TRY(check_head_size(builder, size));
   ASHLAR_ASSIGN(
       block.qkv_,
       builder.linear(
@@ -37,8 +58,8 @@ Result<Attention> Attention::load(ModelBuilder& builder, const std::string& pref
 TensorView Attention::attend(Step& step, TensorView x) const {
   const int64_t rows = x.rows();
   const int64_t queries = config_.heads * config_.head_size;
-  const TensorView qkv = step.workspace.take(DType::kF32, {rows, qkv_.outputs()});
-  const TensorView y = step.workspace.take(DType::kF32, {rows, queries});
+  const TensorView qkv = step.workspace.take(step.activation(), {rows, qkv_.outputs()});
+  const TensorView y = step.workspace.take(step.activation(), {rows, queries});
   const TensorView pages = step.paged[state_];
   qkv_(step, x, qkv);
   qk_norm_rope_store(step.stream, {.qkv = qkv,
@@ -50,6 +71,9 @@ TensorView Attention::attend(Step& step, TensorView x) const {
                                    .row_sequence = step.row_sequence,
                                    .page_table = step.page_table,
                                    .pages = pages});
+  const Workspace::Scope scratch_scope(step.workspace);
+  const int64_t scratch_bytes = attention_scratch_bytes(
+      backend_, sizes(rows, step.sequences(), step.page_table.dim(1) * pages.dim(2)));
   attention(step.stream, {.q = qkv.slice_columns(0, queries),
                           .pages = pages,
                           .page_table = step.page_table,
@@ -57,7 +81,11 @@ TensorView Attention::attend(Step& step, TensorView x) const {
                           .sequence_starts = step.sequence_starts,
                           .y = y,
                           .scale = static_cast<float>(config_.scale),
-                          .window = config_.window});
+                          .window = config_.window,
+                          .soft_cap = 0.0f,
+                          .scratch = scratch_bytes == 0
+                                         ? TensorView()
+                                         : step.workspace.take(DType::kF32, {scratch_bytes / 4})});
   return y;
 }
 
@@ -72,9 +100,23 @@ TensorView Attention::operator()(Step& step, TensorView x) const {
 }
 
 int64_t Attention::workspace_bytes(int64_t rows) const {
-  return f32_workspace_bytes(rows, qkv_.outputs()) + f32_workspace_bytes(rows, output_.inputs()) +
+  const DType type = activation_type(backend_);
+  const int64_t context = config_.rope->cos_sin().dim(0);
+  const int64_t scratch = attention_scratch_bytes(backend_, sizes(rows, rows, context));
+  return workspace_bytes_of(type, rows, qkv_.outputs()) +
+         workspace_bytes_of(type, rows, output_.inputs()) +
          f32_workspace_bytes(rows, config_.hidden) +
-         std::max(qkv_.workspace_bytes(rows), output_.workspace_bytes(rows));
+         std::max({qkv_.workspace_bytes(rows), output_.workspace_bytes(rows),
+                   scratch == 0 ? 0 : round_up(scratch, 64)});
+}
+
+AttentionSizes Attention::sizes(int64_t rows, int64_t sequences, int64_t positions) const {
+  return {.rows = rows,
+          .sequences = sequences,
+          .heads = config_.heads,
+          .kv_heads = config_.kv_heads,
+          .head_size = config_.head_size,
+          .table_positions = positions};
 }
 
 }  // namespace ashlar

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/attention/attention_scratch.h"
 #include "nn/linear.h"
 #include "nn/model_builder.h"
 #include "nn/norm.h"
@@ -43,7 +44,7 @@ class Attention {
 
   // x [T D]; adds into residual [T D].
   void operator()(Step& step, TensorView x, TensorView residual) const;
-  // The value alone, [T D] in workspace memory.
+  // The value alone, [T D] f32 in workspace memory.
   TensorView operator()(Step& step, TensorView x) const;
 
   int64_t workspace_bytes(int64_t rows) const;
@@ -51,7 +52,10 @@ class Attention {
  private:
   TensorView attend(Step& step, TensorView x) const;  // [T H*K]
 
+  AttentionSizes sizes(int64_t rows, int64_t sequences, int64_t positions) const;
+
   AttentionConfig config_;
+  Backend backend_ = Backend::kCpu;
   int state_ = 0;  // PagedState id
   Linear qkv_;
   Linear output_;

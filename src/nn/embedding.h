@@ -22,7 +22,7 @@ class Embedding {
 
   const std::shared_ptr<const Weight>& weight() const { return weight_; }
 
-  // [T D] in workspace memory.
+  // [T D] f32 in workspace memory.
   TensorView operator()(Step& step) const;
 
  private:
@@ -37,7 +37,7 @@ class Head {
   Head(std::shared_ptr<const Weight> weight, int64_t decodable)
       : weight_(std::move(weight)), decodable_(decodable) {}
 
-  // x [R D] f32; logits [R V] f32. R may be 0: a chunk of a prompt.
+  // x [R D] of the activation type; logits [R V] f32. R may be 0: a chunk of a prompt.
   void operator()(Step& step, TensorView x, TensorView logits) const;
   int64_t workspace_bytes(int64_t rows) const { return weight_->workspace_bytes(rows); }
 
@@ -46,7 +46,7 @@ class Head {
   int64_t decodable_ = 0;
 };
 
-// The rows of x whose logits are wanted: [R D] in workspace memory.
+// The rows of x whose logits are wanted: [R D] f32 in workspace memory.
 TensorView output_rows(Step& step, TensorView x);
 
 }  // namespace ashlar

@@ -22,13 +22,14 @@ class Linear {
   int64_t outputs() const { return weight_->outputs(); }
   int64_t inputs() const { return weight_->inputs(); }
 
-  // x [T K] f32, y [T N] f32; they do not overlap.
+  // x [T K] of the activation type, y [T N] of that type or f32; they do not overlap.
   void operator()(Step& step, TensorView x, TensorView y) const { apply(step, x, y, {}); }
-  // y += x W^T + bias.
+  // y += x W^T + bias, y f32.
   void add(Step& step, TensorView x, TensorView y) const {
     apply(step, x, y, {.bias = {}, .add_to_output = true});
   }
-  // y [T N/2]: activation(gate) * up, gate the first half of the outputs.
+  // y [T N/2] of the activation type: activation(gate) * up, gate the first half of the outputs.
+  // For a weight that was loaded as gated.
   void gated(Step& step, TensorView x, TensorView y, GatedActivation activation) const {
     apply(step, x, y, {.bias = {}, .gated = activation});
   }

@@ -28,7 +28,7 @@ class Mlp {
 
   // x [T D]; adds into residual [T D].
   void operator()(Step& step, TensorView x, TensorView residual) const;
-  // The value alone, [T D] in workspace memory.
+  // The value alone, [T D] f32 in workspace memory.
   TensorView operator()(Step& step, TensorView x) const;
 
   int64_t workspace_bytes(int64_t rows) const;
@@ -37,6 +37,7 @@ class Mlp {
   TensorView activated(Step& step, TensorView x) const;  // [T F]
 
   MlpConfig config_;
+  DType type_ = DType::kF32;  // of activations
   Linear gate_up_;
   Linear down_;
 };

@@ -46,7 +46,7 @@ bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
 }  // namespace
 
 Result<std::shared_ptr<const Weight>> ModelBuilder::load(std::span<const MatrixSpec> parts,
-                                                         int64_t inputs, bool lookup_only) {
+                                                         int64_t inputs, WeightUse use) {
   std::vector<WeightPart> weight_parts;
   for (const MatrixSpec& part : parts) {
     const TensorGroup group = checkpoint_.group(part.name);
@@ -60,7 +60,7 @@ Result<std::shared_ptr<const Weight>> ModelBuilder::load(std::span<const MatrixS
                             .inputs = inputs,
                             .order = pairs ? RowOrder::kRopePairs : RowOrder::kPlain,
                             .head_size = part.rotated_head,
-                            .lookup_only = lookup_only});
+                            .use = use});
   }
   ASHLAR_ASSIGN(std::unique_ptr<Weight> weight, load_weight(weight_parts, device_));
   return std::shared_ptr<const Weight>(std::move(weight));
@@ -101,8 +101,9 @@ Result<Buffer> ModelBuilder::upload(std::span<const float> values) {
   return buffer;
 }
 
-Result<Linear> ModelBuilder::linear(std::vector<MatrixSpec> parts, int64_t inputs, bool bias) {
-  ASHLAR_ASSIGN(std::shared_ptr<const Weight> weight, load(parts, inputs));
+Result<Linear> ModelBuilder::linear(std::vector<MatrixSpec> parts, int64_t inputs, bool bias,
+                                    WeightUse use) {
+  ASHLAR_ASSIGN(std::shared_ptr<const Weight> weight, load(parts, inputs, use));
   count(*weight);
   Buffer bias_buffer;
   if (bias) {
@@ -126,13 +127,14 @@ Result<Norm> ModelBuilder::norm(const std::string& name, int64_t size, double ep
     for (float& w : weight) w = 1.0f + w;
   }
   ASHLAR_ASSIGN(Buffer buffer, upload(weight));
-  return Norm(std::move(buffer), size, eps);
+  return Norm(std::move(buffer), size, eps, activation_type(device_.backend()));
 }
 
 Result<Embedding> ModelBuilder::embedding(const std::string& name, int64_t vocabulary,
                                           int64_t hidden, double scale, bool tied) {
   const MatrixSpec spec = {.name = name, .outputs = vocabulary};
-  ASHLAR_ASSIGN(std::shared_ptr<const Weight> weight, load({&spec, 1}, hidden, !tied));
+  ASHLAR_ASSIGN(std::shared_ptr<const Weight> weight,
+                load({&spec, 1}, hidden, tied ? WeightUse::kTied : WeightUse::kLookup));
   return Embedding(std::move(weight), static_cast<float>(scale));
 }
 
@@ -142,7 +144,7 @@ Result<Head> ModelBuilder::head(const std::string& name, const Embedding& embedd
   std::shared_ptr<const Weight> weight = embedding.weight();
   if (!tied) {
     const MatrixSpec spec = {.name = name, .outputs = vocabulary};
-    ASHLAR_ASSIGN(weight, load({&spec, 1}, embedding.weight()->inputs()));
+    ASHLAR_ASSIGN(weight, load({&spec, 1}, embedding.weight()->inputs(), WeightUse::kApply));
   } else if (const StoredTensor* again = checkpoint_.find(name + ".weight")) {
     const StoredTensor* original = checkpoint_.find("model.embed_tokens.weight");
     if (original == nullptr || !same_bytes(*again, *original)) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,14 +39,18 @@ struct MatrixSpec {
 
 class ModelBuilder {
  public:
-  ModelBuilder(const Checkpoint& checkpoint, Device& device, DType kv_type)
-      : checkpoint_(checkpoint), device_(device), kv_type_(kv_type) {}
+  // kv_type: of keys and values; none: what the backend takes by default.
+  ModelBuilder(const Checkpoint& checkpoint, Device& device, std::optional<DType> kv_type)
+      : checkpoint_(checkpoint),
+        device_(device),
+        kv_type_(kv_type.value_or(default_kv_type(device.backend()))) {}
 
   Device& device() { return device_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
 
   // Outputs in the order of the parts. With bias, every part must have one.
-  Result<Linear> linear(std::vector<MatrixSpec> parts, int64_t inputs, bool bias);
+  Result<Linear> linear(std::vector<MatrixSpec> parts, int64_t inputs, bool bias,
+                        WeightUse use = WeightUse::kApply);
   Result<Norm> norm(const std::string& name, int64_t size, double eps, NormWeight meaning);
   // tied: the head will share the weight.
   Result<Embedding> embedding(const std::string& name, int64_t vocabulary, int64_t hidden,
@@ -71,7 +76,7 @@ class ModelBuilder {
 
  private:
   Result<std::shared_ptr<const Weight>> load(std::span<const MatrixSpec> parts, int64_t inputs,
-                                             bool lookup_only = false);
+                                             WeightUse use);
   Result<std::vector<float>> vector(const std::string& name, int64_t size);
   Result<Buffer> upload(std::span<const float> values);
   void count(const Weight& weight);

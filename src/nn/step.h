@@ -34,11 +34,13 @@ struct Step {
   TensorView slots;            // [S] i32, recurrent state slot, or -1
   TensorView output_rows;      // [R] i32, rows whose logits are wanted, ascending
   // By PagedState id: [pages 2G B K], G heads of keys, then G of values; layout in
-  // kernels/kv_pages.h.
+  // kernels/kv_pages.h, on CUDA kernels/kv_pages_cuda.cuh.
   std::span<const TensorView> paged;
   const StepTap* tap = nullptr;
 
   int64_t rows() const { return tokens.dim(0); }
+  // Of what blocks hand each other; the residual stream and the logits are f32.
+  DType activation() const { return activation_type(stream.device().backend()); }
   int64_t sequences() const { return sequence_starts.dim(0) - 1; }
 
   void emit(std::string_view name, TensorView value) const {

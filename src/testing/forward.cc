@@ -2,7 +2,6 @@
 #include "testing/forward.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/align.h"
 #include "base/check.h"
@@ -12,8 +11,42 @@ namespace ashlar {
 
 namespace {
 
-TensorView view(std::vector<int32_t>& values, Shape shape) {
-  return TensorView(values.data(), DType::kI32, shape);
+// Index arrays of a step, one after the other in one upload.
+class IndexArrays {
+ public:
+  // Views are valid after upload().
+  size_t add(std::span<const int32_t> values, Shape shape) {
+    values_.resize(static_cast<size_t>(round_up(static_cast<int64_t>(values_.size()), 16)));
+    arrays_.push_back({values_.size() * sizeof(int32_t), shape});
+    values_.insert(values_.end(), values.begin(), values.end());
+    return arrays_.size() - 1;
+  }
+  Status upload(Stream& stream, Buffer& buffer) {
+    const size_t bytes = std::max<size_t>(values_.size(), 1) * sizeof(int32_t);
+    if (buffer.bytes() < bytes) {
+      ASHLAR_ASSIGN(buffer, stream.device().allocate(bytes));
+    }
+    buffer_ = &buffer;
+    stream.device().copy(stream, buffer.data(), values_.data(), values_.size() * sizeof(int32_t));
+    return stream.synchronize();
+  }
+  TensorView view(size_t array) const {
+    return buffer_->view(DType::kI32, arrays_[array].shape, arrays_[array].offset);
+  }
+
+ private:
+  struct Array {
+    size_t offset;
+    Shape shape;
+  };
+
+  std::vector<int32_t> values_;
+  std::vector<Array> arrays_;
+  Buffer* buffer_ = nullptr;
+};
+
+void require(const Status& status) {
+  if (!status) check_failed("forward", 0, "device", status.error().message);
 }
 
 }  // namespace
@@ -21,7 +54,8 @@ TensorView view(std::vector<int32_t>& values, Shape shape) {
 Result<std::unique_ptr<ForwardHarness>> ForwardHarness::load(const std::string& model_argument,
                                                              const ForwardOptions& options) {
   auto harness = std::make_unique<ForwardHarness>();
-  harness->device_ = new_cpu_device(options.threads);
+  if (options.device == nullptr) harness->own_device_ = new_cpu_device(options.threads);
+  harness->device_ = options.device != nullptr ? options.device : harness->own_device_.get();
   ASHLAR_ASSIGN(std::shared_ptr<Checkpoint> checkpoint,
                 Checkpoint::open(model_argument, HubPaths{}));
   ModelOptions model_options;
@@ -45,7 +79,7 @@ Status ForwardHarness::allocate(const ForwardOptions& options) {
     const Shape pages = {page_count, 2 * shape.heads, kPagePositions, shape.head_size};
     ASHLAR_ASSIGN(Buffer buffer,
                   device_->allocate(static_cast<size_t>(pages.count()) * dtype_bytes(shape.type)));
-    std::memset(buffer.data(), 0xff, buffer.bytes());  // NaN in f32, f16 and bf16
+    ASHLAR_TRY(fill_with_nan(buffer));
     pages_.push_back(buffer.view(shape.type, pages));
     page_buffers_.push_back(std::move(buffer));
   }
@@ -53,6 +87,12 @@ Status ForwardHarness::allocate(const ForwardOptions& options) {
     page_table_.push_back(static_cast<int32_t>(page_count - 1 - i));
   lengths_.assign(static_cast<size_t>(options.sequences), 0);
   return {};
+}
+
+Status ForwardHarness::fill_with_nan(const Buffer& buffer) {
+  const std::vector<std::byte> ones(buffer.bytes(), std::byte{0xff});  // NaN in f32, f16 and bf16
+  device_->copy(*stream_, buffer.data(), ones.data(), ones.size());
+  return stream_->synchronize();
 }
 
 std::vector<float> ForwardHarness::forward(std::span<const Piece> pieces, int64_t padding) {
@@ -79,20 +119,37 @@ std::vector<float> ForwardHarness::forward(std::span<const Piece> pieces, int64_
   const int64_t rows = static_cast<int64_t>(tokens.size());
   const int64_t outputs = static_cast<int64_t>(output_rows.size());
   const int64_t sequences = static_cast<int64_t>(pieces.size());
+  IndexArrays arrays;
+  const size_t token_array = arrays.add(tokens, {rows});
+  const size_t position_array = arrays.add(positions, {rows});
+  const size_t sequence_array = arrays.add(row_sequence, {rows});
+  const size_t start_array = arrays.add(starts, {sequences + 1});
+  const size_t table_array = arrays.add(table, {sequences, pages_a_sequence_});
+  const size_t slot_array = arrays.add(slots, {sequences});
+  const size_t output_array = arrays.add(output_rows, {outputs});
+  require(arrays.upload(*stream_, indices_));
+  const Shape logits_shape = {outputs, model_->info().vocabulary};
+  std::vector<float> logits(static_cast<size_t>(logits_shape.count()));
+  const size_t logits_bytes = logits.size() * sizeof(float);
+  if (logits_.bytes() < logits_bytes) {
+    Result<Buffer> buffer = device_->allocate(logits_bytes);
+    if (!buffer) check_failed("forward", 0, "logits", buffer.error().message);
+    logits_ = std::move(*buffer);
+  }
   Step step = {.stream = *stream_,
                .workspace = *workspace_,
-               .tokens = view(tokens, {rows}),
-               .positions = view(positions, {rows}),
-               .row_sequence = view(row_sequence, {rows}),
-               .sequence_starts = view(starts, {sequences + 1}),
-               .page_table = view(table, {sequences, pages_a_sequence_}),
-               .slots = view(slots, {sequences}),
-               .output_rows = view(output_rows, {outputs}),
+               .tokens = arrays.view(token_array),
+               .positions = arrays.view(position_array),
+               .row_sequence = arrays.view(sequence_array),
+               .sequence_starts = arrays.view(start_array),
+               .page_table = arrays.view(table_array),
+               .slots = arrays.view(slot_array),
+               .output_rows = arrays.view(output_array),
                .paged = pages_,
                .tap = tap_ ? &tap_ : nullptr};
-  const int64_t vocabulary = model_->info().vocabulary;
-  std::vector<float> logits(static_cast<size_t>(outputs * vocabulary));
-  model_->forward(step, TensorView(logits.data(), DType::kF32, {outputs, vocabulary}));
+  model_->forward(step, logits_.view(DType::kF32, logits_shape));
+  device_->copy(*stream_, logits.data(), logits_.data(), logits_bytes);
+  require(stream_->synchronize());
   return logits;
 }
 

@@ -1,6 +1,7 @@
 // ForwardHarness: a model with pages of its own, for tests that compare logits. It stands where
 // cache and engine stand in the program: it hands out pages, keeps each sequence's length and fills
-// steps.
+// steps. What a step reads and writes is memory of the device; what tests give and get is the
+// host's.
 //
 // Pages are handed out from the last to the first and hold NaN before they are written, so a read
 // of what was never written, or through the wrong page, shows in the logits.
@@ -22,8 +23,9 @@
 namespace ashlar {
 
 struct ForwardOptions {
-  DType kv_type = DType::kF32;
+  DType kv_type = DType::kF32;  // bf16 on CUDA
   int threads = 1;
+  Device* device = nullptr;  // outlives the harness; null: a CPU device with these threads
   int64_t decodable = 0;
   int64_t positions = 1024;  // of one sequence, at most the model's context
   int64_t rows = 1024;       // of one step
@@ -59,14 +61,18 @@ class ForwardHarness {
 
  private:
   Status allocate(const ForwardOptions& options);
+  Status fill_with_nan(const Buffer& buffer);
 
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> own_device_;
+  Device* device_ = nullptr;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Stream> stream_;
   std::optional<Workspace> workspace_;
   std::vector<Buffer> page_buffers_;
   std::vector<TensorView> pages_;
   std::vector<int32_t> page_table_;  // [sequences pages_a_sequence]
+  Buffer indices_;                   // of the step in flight
+  Buffer logits_;                    // the same
   std::vector<int64_t> lengths_;
   int64_t pages_a_sequence_ = 0;
   StepTap tap_;
