@@ -48,16 +48,6 @@ __device__ __forceinline__ void copy_box_multicast(void* to, const CUtensorMap* 
       : "memory");
 }
 
-// A box of a map with four dimensions, from the beginning of the inner two.
-__device__ __forceinline__ void copy_box_4d(void* to, const CUtensorMap* map, int32_t z, int32_t w,
-                                            Barrier* barrier, uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-      "[%0], [%1, {%6, %6, %3, %4}], [%2], %5;" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(barrier)), "r"(z), "r"(w), "l"(policy), "r"(0)
-      : "memory");
-}
-
 // The other way: a box of shared memory into the matrix; what would lie outside it is left out. The
 // writing threads call store_fence() and meet before one of them sends the box.
 __device__ __forceinline__ void store_fence() {

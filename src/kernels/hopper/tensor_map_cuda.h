@@ -19,11 +19,6 @@ CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_r
 CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_rows,
                     int box_columns);
 
-// Of `strips` runs of `blocks` blocks of `rows` lines of 128 bytes, one after the other from `data`
-// on: boxes of one block of `box_strips` strips, not swizzled.
-CUtensorMap strip_map(Stream& stream, const char* op, const void* data, int64_t rows,
-                      int64_t blocks, int64_t strips, int box_strips);
-
 // Whether a matrix of 16-bit numbers can have a map: the copy engine wants multiples of 16 bytes.
 bool can_have_map(TensorView matrix);
 

@@ -10,10 +10,20 @@
 // A stage is one block of 64 inputs: 16 KB of weights and R * 128 bytes of rows. Segments are made
 // one after the other: a chain from zero into one set of accumulators, added to a second set at its
 // end (kTwoSets; one segment needs none, and R may be larger). bf16 leaves by the copy engine, f32
-// from registers.
-// CTAs are persistent; the order of items keeps a few row tiles and a few weight tiles in L2.
+// from registers. CTAs are persistent; the order of items keeps a few row tiles and a few weight
+// tiles in L2.
 //
-// Loads of a CTA from L2 an instruction cycle: R = 192 28 KB in 768 cycles, R = 256 32 KB in 1,024.
+// Loads of a CTA from L2 for a block: R = 128 24 KB in 512 cycles of the tensor cores, R = 256 32
+// KB in 1,024. Measured on an H200 (2026-12-01, bf16, TFLOP/s; cuBLAS of the same day in brackets):
+//   outputs x inputs     2,048 rows    8,192 rows
+//   6144 x 4096          701 (785)     701 (807)     R = 128, four segments
+//   4096 x 4096          686 (786)     697 (802)
+//   4096 x 12288         733 (805)     724 (765)
+//   24576 x 4096, gated  750 (797)     740 (728)     R = 256, one segment
+// Tried and lost: R = 192 with two sets (629, 547, 657 at 2,048 rows: 52 registers spill at each
+// end of a segment); a release or acquire of the whole cluster at the stages' barriers (379 instead
+// of 601); bf16 stored from registers (601 instead of 633); blocks of weights in runs of 2 KB,
+// which the copy engine takes at about 120 cycles each (551 instead of 629).
 #ifndef ASHLAR_KERNELS_TILE_MATMUL_MANY_ROWS_CUH_
 #define ASHLAR_KERNELS_TILE_MATMUL_MANY_ROWS_CUH_
 
@@ -33,7 +43,7 @@ struct ManyRowsShape {
   static constexpr int kThreads = kConsumers + 128;  // registers move by whole warpgroups
   static constexpr int kHalfBytes = r / 2 * 128;
   static constexpr int kStageBytes = 2 * 8192 + r * 128;
-  static constexpr int kBoxRows = r > 192 ? r / 2 : r;  // of y that leave at once; gated: all
+  static constexpr int kBoxRows = r > 128 ? r / 2 : r;  // of y that leave at once; gated: all
   static constexpr int kBoxBytes = kBoxRows * 128;
   static constexpr int kSharedBytes = stages * kStageBytes + 2 * kBoxBytes + 256;
 };
@@ -74,16 +84,17 @@ __device__ int many_rows_items(const TileArgs& args) {
 
 template <class Shape>
 __device__ void produce_many(ManyRowsShared<Shape>& shared, const TileArgs& args,
-                             const CUtensorMap& x, const CUtensorMap& weight) {
+                             const CUtensorMap& x) {
   const int rank = static_cast<int>(blockIdx.x % kClusterCtas);
   const int items = many_rows_items<Shape::R>(args);
+  const int64_t tile_bytes = static_cast<int64_t>(args.steps) * args.segments * 2 * kBlockBytes;
   int stage = 0;
   uint32_t parity = 1;
   wait_for_predecessor();
   for (int i = blockIdx.x / kClusterCtas; i < items; i += gridDim.x / kClusterCtas) {
     const ManyRowsItem item = many_rows_item<Shape::R>(args, i);
     // The last run may lack the second CTA's tiles; it still sends and receives rows.
-    const int strip = min(item.tile, args.tiles - 2) * args.segments;
+    const std::byte* const tile = args.step_of(min(item.tile, args.tiles - 2), 0);
     const int row = item.row + rank * (Shape::R / 2);
     int column = 0;
     for (int segment = 0; segment < args.segments; ++segment) {
@@ -93,8 +104,11 @@ __device__ void produce_many(ManyRowsShared<Shape>& shared, const TileArgs& args
         hopper::Barrier* full = &shared.full[stage];
         std::byte* to = shared.stages[stage];
         hopper::barrier_expect(full, Shape::kStageBytes);
-        hopper::copy_box_4d(to, &weight, args.block_of(block / 2, segment, block % 2), strip, full,
-                            hopper::kEvictLast);
+        const std::byte* from =
+            tile + ((block / 2 * args.segments + segment) * 2 + block % 2) * kBlockBytes;
+        hopper::copy_bytes(to, from, kBlockBytes, full, hopper::kEvictLast);
+        hopper::copy_bytes(to + kBlockBytes, from + tile_bytes, kBlockBytes, full,
+                           hopper::kEvictLast);
         hopper::copy_box_multicast(to + 2 * 8192 + rank * Shape::kHalfBytes, &x, column, row, full,
                                    3, hopper::kEvictLast);
         column += static_cast<int>(kBlockInputs);
@@ -112,7 +126,7 @@ __device__ void produce_many(ManyRowsShared<Shape>& shared, const TileArgs& args
 template <int R, Finish finish>
 __device__ __forceinline__ void finish_direct(const TileArgs& args, const ManyRowsItem& item,
                                               int group, const float (&d)[R / 2]) {
-  constexpr int kBatch = R > 192 ? 6 : 12;  // of eight rows: what registers have room for
+  constexpr int kBatch = R > 128 ? 6 : 12;  // of eight rows: what registers have room for
   const int thread = threadIdx.x % 128;
   const int64_t n =
       static_cast<int64_t>(item.tile + group) * 64 + thread / 32 * 16 + thread % 32 / 4;
@@ -279,13 +293,11 @@ __device__ __forceinline__ void consume_many(ManyRowsShared<Shape>& shared, cons
 template <class Shape, Finish finish>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     many_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x,
-                     const __grid_constant__ CUtensorMap weight,
                      const __grid_constant__ CUtensorMap y) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<ManyRowsShared<Shape>*>(memory);
   if (threadIdx.x == 0) {
     hopper::prefetch_map(&x);
-    hopper::prefetch_map(&weight);
     for (int i = 0; i < Shape::kStages; ++i) {
       hopper::barrier_init(&shared.full[i], 1);
       hopper::barrier_init(&shared.empty[i], kClusterCtas * Shape::kConsumers / 32);
@@ -300,7 +312,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     consume_many<Shape, finish>(shared, args, y);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (threadIdx.x == Shape::kConsumers) produce_many(shared, args, x, weight);
+    if (threadIdx.x == Shape::kConsumers) produce_many(shared, args, x);
   }
   // The other CTA may still send rows here or arrive at these barriers.
   __syncwarp();

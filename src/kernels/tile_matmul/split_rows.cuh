@@ -1,20 +1,33 @@
-// The kernel of tile_matmul for 33 to some hundred rows: segments of a tile on different CTAs.
+// The kernel of tile_matmul for few rows: segments of a tile on different CTAs.
 //
 // A unit is kGroups tiles of 64 outputs, one pass of N rows, one segment:
 //
 //            K ->  segment 0    segment 1    ...
-//   64 outputs   [ unit       | unit       | ... ]   weights: strips of blocks, bulk copies
+//   64 outputs   [ unit       | unit       | ... ]   weights: runs of blocks, bulk copies
 //    N rows      [ the same columns of x         ]   boxes of 64 inputs by tensor map
 //
 // One producer thread keeps kStages stages of kBlocks blocks in flight; the weights of the first
 // ones leave before the wait for the predecessor, since nobody writes weights. Each warpgroup
 // multiplies one tile with wgmma m64nNk16. The sums of a unit go to scratch; the CTA that arrives
 // last adds the segments in ascending order and finishes the outputs. So a CTA never waits for
-// another: with the CTAs of a cluster, which meet in shared memory, the 4096 x 4096 matmul of 64
-// rows took 17.7 us instead of AFTER. CTAs are persistent over units.
+// another. CTAs are persistent over units.
 //
 // Bytes: weights once for every N rows, x once for each kGroups tiles from L2, y once. Limit:
-// memory; above 64 rows x from L2 and the tensor cores.
+// memory; above 64 rows x from L2 and the tensor cores. Measured on an H200 (2026-12-01), all
+// matmuls of one 8B step in a graph, 145 launches, 15.14 GB, rotating through all weights:
+//   rows      1      8      16     32     64
+//   ms        3.64   3.65   3.72   3.93   4.43
+//   GB/s      4,157  4,150  4,064  3,854  3,413    of about 4,550 that a plain read reaches
+// One shape after the other, at one row: 24576 x 4096 4,494 GB/s, 6144 x 4096 3,641, 4096 x 4096
+// 3,262, 4096 x 12288 4,120: what is lost is lost between matmuls, 2 to 3 us each. Tried and lost:
+// - CTAs of a cluster that meet in shared memory: 64 rows 5.27 ms, one row 3.82.
+// - mma.sync with all segments in one CTA: the same time as this with this layout; 3.58 ms at 8
+// rows
+//   and 3.69 at 16 with weights laid out in strips of 16 outputs, which cost the other kernels more
+//   (32 rows 4.11, many rows 3 to 15 %).
+// - weights prefetched into L2 ahead of their stage: 12 % slower two stages ahead, 41 % sixteen.
+// - no programmatic dependent launch: 11 % slower. A share of x sent to two CTAs of a cluster: 16
+//   rows 3.75 instead of 3.69 ms.
 #ifndef ASHLAR_KERNELS_TILE_MATMUL_SPLIT_ROWS_CUH_
 #define ASHLAR_KERNELS_TILE_MATMUL_SPLIT_ROWS_CUH_
 
@@ -107,18 +120,16 @@ struct SplitRowsCursor {
 };
 
 template <class Shape>
-__device__ void send_weights(SplitRowsShared<Shape>& shared, const SplitRowsCursor<Shape>& cursor,
-                             const CUtensorMap& weight) {
-  static_assert(Shape::kGroups == 1 || Shape::kBlocks == 1, "a box is [tile][64 rows]");
+__device__ void send_weights(SplitRowsShared<Shape>& shared, const SplitRowsCursor<Shape>& cursor) {
   const TileArgs& args = cursor.args;
   Barrier* full = &shared.full[cursor.stage];
   hopper::barrier_expect(full, Shape::kStageBytes);
 #pragma unroll
-  for (int b = 0; b < Shape::kBlocks; ++b) {
-    const int block = cursor.block + b;
-    hopper::copy_box_4d(shared.stages[cursor.stage] + b * 8192, &weight,
-                        args.block_of(block / 2, cursor.segment, block % 2),
-                        cursor.first_tile * args.segments, full, hopper::kEvictFirst);
+  for (int g = 0; g < Shape::kGroups; ++g) {
+    const std::byte* from = args.step_of(cursor.first_tile + g, cursor.block / 2) +
+                            (cursor.segment * 2 + cursor.block % 2) * kBlockBytes;
+    hopper::copy_bytes(shared.stages[cursor.stage] + g * Shape::kBlocks * kBlockBytes, from,
+                       Shape::kBlocks * kBlockBytes, full, hopper::kEvictFirst);
   }
 }
 
@@ -137,16 +148,16 @@ __device__ void send_rows(SplitRowsShared<Shape>& shared, const SplitRowsCursor<
 // One thread.
 template <class Shape>
 __device__ void produce(SplitRowsShared<Shape>& shared, SplitRowsCursor<Shape> cursor,
-                        const CUtensorMap& x, const CUtensorMap& weight) {
+                        const CUtensorMap& x) {
   SplitRowsCursor<Shape> ahead = cursor;
   for (int i = 0; i < Shape::kStages && !ahead.done(); ++i, ahead.next()) {
-    send_weights(shared, ahead, weight);
+    send_weights(shared, ahead);
   }
   wait_for_predecessor();
   for (int i = 0; !cursor.done(); ++i, cursor.next()) {
     if (i >= Shape::kStages) {
       hopper::barrier_wait(&shared.empty[cursor.stage], cursor.parity ^ 1);
-      send_weights(shared, cursor, weight);
+      send_weights(shared, cursor);
     }
     send_rows(shared, cursor, x);
   }
@@ -315,14 +326,12 @@ __device__ void consume(SplitRowsShared<Shape>& shared, SplitRowsCursor<Shape> c
 
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
-    split_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x,
-                      const __grid_constant__ CUtensorMap weight) {
+    split_rows_kernel(const TileArgs args, const __grid_constant__ CUtensorMap x) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SplitRowsShared<Shape>*>(memory);
   const bool producer = threadIdx.x == Shape::kConsumers;
   if (producer) {
     hopper::prefetch_map(&x);
-    hopper::prefetch_map(&weight);
     for (int i = 0; i < Shape::kStages; ++i) {
       hopper::barrier_init(&shared.full[i], 1);
       hopper::barrier_init(&shared.empty[i], Shape::kConsumers / 32);
@@ -335,7 +344,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
   if (threadIdx.x < Shape::kConsumers) {
     consume(shared, cursor);
   } else if (producer) {
-    produce(shared, cursor, x, weight);
+    produce(shared, cursor, x);
   }
 }
 

@@ -33,13 +33,9 @@ struct TileArgs {
   Finish finish;
   float* sums;  // scratch
 
-  // Step `step` of a strip (tile * segments + strip of the tile): a pair of blocks of each segment.
-  __device__ const std::byte* step_of(int64_t strip, int step) const {
-    return weight + (strip * steps + step) * 16384;
-  }
-  // The same block as the map of strips counts them.
-  __device__ int block_of(int step, int segment, int b) const {
-    return (step * segments + segment) * 2 + b;
+  // Step `step` of a tile: a pair of blocks of each segment.
+  __device__ const std::byte* step_of(int64_t tile, int step) const {
+    return weight + (tile * steps + step) * segments * (2 * kBlockBytes);
   }
   __device__ int pairs_of(int segment) const { return whole + (segment < longer); }
   __device__ int first_pair(int segment) const { return segment * whole + min(segment, longer); }

@@ -6,12 +6,12 @@
 // ascending order (docs/numerics.md). S depends on the shape of the weight alone, never on the rows
 // of a step.
 //
-// Bytes, of bf16: a tile is S strips of 64 / S outputs, a strip a sequence of steps, a step the
-// next pair of blocks of every segment, so that a CTA which makes a strip reads one stream:
-//   [tile][strip][step][segment][block of the pair][64 / S rows of 128 bytes]
+// Bytes, of bf16: a tile is a sequence of steps, a step the next pair of blocks of every segment:
+//   [tile][step][segment][block of the pair][64 rows of 128 bytes]
 // with the 16-byte chunk c of row r at chunk c ^ (r % 8): what matrix instructions read from shared
-// memory without bank conflicts, in units of eight rows (1 KB). Segments differ by one pair at
-// most; the shorter ones lack the last step.
+// memory without bank conflicts. So a CTA that makes all segments of some outputs reads one stream,
+// and a block is one run of 8 KB for a CTA that makes one segment at a time. Segments differ by one
+// pair at most; the shorter ones have zeros in the last step.
 //
 // With gates, a tile holds 32 gates and their 32 ups, in turns of eight rows: 8 gates, their 8 ups,
 // ... so that both meet in one thread whatever the kernel.
@@ -26,7 +26,8 @@ namespace ashlar {
 
 constexpr int64_t kTileOutputs = 64;
 constexpr int64_t kBlockInputs = 64;
-constexpr int64_t kGateRun = 8;  // rows of gates before the rows of their ups
+constexpr int64_t kBlockBytes = 8192;  // of a tile, in bf16
+constexpr int64_t kGateRun = 8;        // rows of gates before the rows of their ups
 constexpr int kMaxSegments = 4;
 
 struct TileShape {
@@ -85,20 +86,23 @@ constexpr int64_t segment_steps(int64_t blocks, int64_t segments) {
 
 constexpr int64_t TileShape::bf16_bytes() const {
   const int64_t segments = segment_count(*this);
-  return tiles() * segment_steps(blocks(), segments) * segments * 2 * 8192;
+  return tiles() * segment_steps(blocks(), segments) * segments * 2 * kBlockBytes;
 }
 
-// Where the rows of one strip that a block has begin, in bytes of bf16. block: of the matrix.
-constexpr int64_t block_offset(int64_t blocks, int64_t segments, int64_t tile, int64_t strip,
-                               int64_t block) {
+// Where a block of the matrix lies in a tile, counted in blocks.
+constexpr int64_t block_place(int64_t blocks, int64_t segments, int64_t block) {
   const int64_t pair = block / 2;
   const int64_t whole = blocks / 2 / segments;  // steps that all segments have
   const int64_t longer = blocks / 2 % segments;
   const bool in_longer = pair < longer * (whole + 1);
   const int64_t segment = in_longer ? pair / (whole + 1) : (pair - longer) / whole;
   const int64_t step = pair - segment_begin(blocks, segments, segment) / 2;
-  const int64_t strip_steps = (tile * segments + strip) * segment_steps(blocks, segments) + step;
-  return ((strip_steps * segments + segment) * 2 + block % 2) * (8192 / segments);
+  return (step * segments + segment) * 2 + block % 2;
+}
+
+// Blocks of a tile, with those of zeros.
+constexpr int64_t tile_blocks(int64_t blocks, int64_t segments) {
+  return segment_steps(blocks, segments) * segments * 2;
 }
 
 }  // namespace ashlar

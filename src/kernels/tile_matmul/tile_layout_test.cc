@@ -30,23 +30,19 @@ TEST(TileLayout, AGateAndItsUpAreEightRowsApart) {
   }
 }
 
-TEST(TileLayout, EveryBlockOfEveryStripHasItsOwnBytes) {
+TEST(TileLayout, EveryBlockHasItsOwnPlace) {
   for (const TileShape shape : {TileShape{6144, 4096}, TileShape{256, 1664}, TileShape{19456, 2560},
-                                TileShape{24576, 256}}) {
+                                TileShape{24576, 256}, TileShape{640, 1152}}) {
     const int64_t segments = segment_count(shape);
-    const int64_t run = 8192 / segments;
-    std::set<int64_t> offsets;
-    for (int64_t tile = 0; tile < shape.tiles(); ++tile) {
-      for (int64_t strip = 0; strip < segments; ++strip) {
-        for (int64_t block = 0; block < shape.blocks(); ++block) {
-          const int64_t offset = block_offset(shape.blocks(), segments, tile, strip, block);
-          EXPECT_EQ(offset % run, 0);
-          EXPECT_LE(offset + run, shape.bf16_bytes());
-          offsets.insert(offset);
-        }
-      }
+    std::set<int64_t> places;
+    for (int64_t block = 0; block < shape.blocks(); ++block) {
+      places.insert(block_place(shape.blocks(), segments, block));
     }
-    EXPECT_EQ(static_cast<int64_t>(offsets.size()), shape.tiles() * segments * shape.blocks());
+    EXPECT_EQ(static_cast<int64_t>(places.size()), shape.blocks());
+    EXPECT_GE(*places.begin(), 0);
+    EXPECT_LT(*places.rbegin(), tile_blocks(shape.blocks(), segments));
+    EXPECT_EQ(shape.bf16_bytes(),
+              shape.tiles() * tile_blocks(shape.blocks(), segments) * kBlockBytes);
   }
 }
 
@@ -86,13 +82,15 @@ TEST(TileLayout, TheNumberOfSegmentsFillsTheGpu) {
 TEST(TileChoice, EveryNumberOfRowsHasAKernelThatTakesIt) {
   const TileShape split{4096, 4096};
   const TileShape whole{24576, 4096};
-  EXPECT_EQ(choose_tile_kernel(split, 1), TileKernel::kFewRows8);
-  EXPECT_EQ(choose_tile_kernel(split, 9), TileKernel::kFewRows16);
+  EXPECT_EQ(choose_tile_kernel(split, 1), TileKernel::kSplitRows8);
+  EXPECT_EQ(choose_tile_kernel(split, 9), TileKernel::kSplitRows16);
   EXPECT_EQ(choose_tile_kernel(split, 64), TileKernel::kSplitRows64);
   EXPECT_EQ(choose_tile_kernel(split, 65), TileKernel::kPaired96);
   EXPECT_EQ(choose_tile_kernel(split, 128), TileKernel::kPaired128);
-  EXPECT_EQ(choose_tile_kernel(split, 129), TileKernel::kPairedPasses);
-  EXPECT_EQ(choose_tile_kernel(split, 8192), TileKernel::kManyRows192);
+  EXPECT_EQ(choose_tile_kernel(whole, 65), TileKernel::kPaired96);
+  EXPECT_EQ(choose_tile_kernel(whole, 128), TileKernel::kManyRows128);
+  EXPECT_EQ(choose_tile_kernel(split, 129), TileKernel::kManyRows128);
+  EXPECT_EQ(choose_tile_kernel(split, 8192), TileKernel::kManyRows128);
   EXPECT_EQ(choose_tile_kernel(whole, 8192), TileKernel::kManyRows256);
 }
 

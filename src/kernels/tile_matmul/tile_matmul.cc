@@ -17,12 +17,11 @@ namespace {
 int64_t place(const TileShape& shape, int64_t n, int64_t k) {
   const int64_t row = shape.row_of(n);
   const int64_t segments = segment_count(shape);
-  const int64_t strip_rows = kTileOutputs / segments;
-  const int64_t r = row % strip_rows;
+  const int64_t block = row / kTileOutputs * tile_blocks(shape.blocks(), segments) +
+                        block_place(shape.blocks(), segments, k / kBlockInputs);
+  const int64_t r = row % kTileOutputs;
   const int64_t chunk = (k % kBlockInputs / 8) ^ (r % 8);
-  return block_offset(shape.blocks(), segments, row / kTileOutputs, row % kTileOutputs / strip_rows,
-                      k / kBlockInputs) +
-         r * 128 + chunk * 16 + k % 8 * 2;
+  return block * kBlockBytes + r * 128 + chunk * 16 + k % 8 * 2;
 }
 
 void weight_contract(const TileWeight& weight, const ShapeCheck& check) {
@@ -159,17 +158,20 @@ void clear_reference(Stream&, const TileClearArgs& args) {
 
 int64_t tile_matmul_scratch_bytes(const TileShape& shape, int64_t rows) {
   const int64_t segments = segment_count(shape);
-  const TileKernel kernel = choose_tile_kernel(shape, std::min(rows, kManyRowsFrom - 1));
-  if (segments == 1 || kernel < TileKernel::kSplitRows64) return 0;
-  const int64_t pass_rows = rows_of_pass(kernel);
-  const int64_t passes = (std::min(rows, kManyRowsFrom - 1) + pass_rows - 1) / pass_rows;
-  return shape.tiles() * segments * passes * pass_rows * kTileOutputs * 4;
+  if (segments == 1) return 0;
+  // A step of fewer rows may need more than one of many.
+  int64_t most = 0;
+  for (const int64_t r : {8, 16, 32, 64, 96, 128}) {
+    const TileKernel kernel = choose_tile_kernel(shape, std::min(r, rows));
+    if (kernel <= TileKernel::kPaired128) most = std::max(most, pass_rows(kernel));
+  }
+  return shape.tiles() * segments * most * kTileOutputs * 4;
 }
 
 std::string tile_matmul_kernel(const TileShape& shape, int64_t rows) {
   constexpr const char* kNames[kTileKernelCount] = {
-      "few rows 8",       "few rows 16",       "few rows 32",   "split rows 64", "paired tiles 96",
-      "paired tiles 128", "paired passes 128", "many rows 192", "many rows 256"};
+      "split rows 8", "split rows 16", "split rows 32", "split rows 64",
+      "paired 96",    "paired 128",    "many rows 128", "many rows 256"};
   return kNames[static_cast<int>(choose_tile_kernel(shape, rows))];
 }
 

@@ -52,7 +52,7 @@ struct TileClearArgs {
 };
 extern const Op<TileClearArgs> tile_clear;
 
-// Which kernel a number of rows takes, for tests and reports: "few rows 8", "many rows 192".
+// Which kernel a number of rows takes, for tests and reports: "split rows 8", "many rows 128".
 std::string tile_matmul_kernel(const TileShape& shape, int64_t rows);
 
 }  // namespace ashlar

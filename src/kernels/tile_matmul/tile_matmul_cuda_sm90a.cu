@@ -1,12 +1,10 @@
-// tile_matmul, tile_pack and tile_clear on Hopper: which kernel runs, and with what grid.
-//
-// MEASURED
+// tile_matmul, tile_pack and tile_clear on Hopper: which kernel runs, and with what grid. What the
+// kernels reach is in the heads of split_rows.cuh and many_rows.cuh.
 #include <algorithm>
 #include <cstddef>
 
 #include "device/launch_cuda.h"
 #include "kernels/hopper/tensor_map_cuda.h"
-#include "kernels/tile_matmul/few_rows.cuh"
 #include "kernels/tile_matmul/many_rows.cuh"
 #include "kernels/tile_matmul/split_rows.cuh"
 #include "kernels/tile_matmul/tile_cells.h"
@@ -60,47 +58,10 @@ LaunchShape launch_shape(int clusters, int cluster, int threads, int shared_byte
           .cluster = cluster};
 }
 
-// Boxes of one block of `tiles` tiles.
-CUtensorMap weight_map(Stream& stream, const TileArgs& args, int tiles) {
-  return hopper::strip_map(stream, "tile_matmul", args.weight, kTileOutputs / args.segments,
-                           args.steps * args.segments * 2, args.tiles * args.segments,
-                           tiles * args.segments);
-}
-
-template <int segments, int n, int stages, int ctas, int cluster>
-void few_rows_of(Stream& stream, const TileArgs& args, const TensorView& x) {
-  using Kernel = FewRowsShape<segments, n, stages, ctas, cluster>;
-  static_assert(offsetof(FewRowsShared<Kernel>, empty) + stages * sizeof(Barrier) <=
-                Kernel::kSharedBytes);
-  static_assert(ctas * (Kernel::kSharedBytes + 1024) <= 228 * 1024);
-  const int items = args.tiles * segments;
-  const int clusters = std::min(items, cuda_traits(stream).multiprocessors * ctas) / cluster;
-  launch(stream, "tile_matmul", few_rows_kernel<Kernel>,
-         launch_shape(clusters, cluster, Kernel::kThreads, Kernel::kSharedBytes), args,
-         hopper::box_map(stream, "tile_matmul", x, n));
-}
-
-// Two or three CTAs a multiprocessor, so that all are in use: 256 items on places for 396 would
+// Two or three CTAs a multiprocessor, so that all are in use: 256 units on places for 396 would
 // crowd on some.
-template <int n>
-void few_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
-  const bool three = args.tiles * args.segments > cuda_traits(stream).multiprocessors * 2;
-  if constexpr (n == 8) {
-    if (args.segments == 1) return few_rows_of<1, 8, 4, 3, 1>(stream, args, x);
-    if (args.segments == 2 && three) return few_rows_of<2, 8, 3, 3, 1>(stream, args, x);
-    if (args.segments == 2) return few_rows_of<2, 8, 5, 2, 1>(stream, args, x);
-    if (three) return few_rows_of<4, 8, 3, 3, 1>(stream, args, x);
-    return few_rows_of<4, 8, 4, 2, 1>(stream, args, x);
-  } else if constexpr (n == 16) {
-    if (args.segments == 1) return few_rows_of<1, 16, 3, 3, 1>(stream, args, x);
-    if (args.segments == 2) return few_rows_of<2, 16, 4, 2, 2>(stream, args, x);
-    if (three) return few_rows_of<4, 16, 2, 3, 2>(stream, args, x);
-    return few_rows_of<4, 16, 3, 2, 2>(stream, args, x);
-  } else {
-    if (args.segments == 1) return few_rows_of<1, 32, 2, 3, 2>(stream, args, x);
-    if (args.segments == 2) return few_rows_of<2, 32, 3, 2, 2>(stream, args, x);
-    return few_rows_of<4, 32, 2, 2, 2>(stream, args, x);
-  }
+bool three_a_processor(Stream& stream, const TileArgs& args) {
+  return args.tiles * args.segments > cuda_traits(stream).multiprocessors * 2;
 }
 
 template <int groups, int n, int blocks, int stages, int ctas>
@@ -114,7 +75,7 @@ void split_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
   launch(stream, "tile_matmul", split_rows_kernel<Kernel>,
          launch_shape(std::min(places * args.segments, ctas_at_once), 1, Kernel::kThreads,
                       Kernel::kSharedBytes),
-         args, hopper::box_map(stream, "tile_matmul", x, n), weight_map(stream, args, groups));
+         args, hopper::box_map(stream, "tile_matmul", x, n));
 }
 
 template <class Kernel>
@@ -145,7 +106,7 @@ void many_rows(Stream& stream, const TileArgs& args, const TensorView& x, const 
   const bool gated = is_gated(args.finish);
   launch(stream, "tile_matmul", many_rows_of<Kernel>(args.finish),
          launch_shape(clusters, kClusterCtas, Kernel::kThreads, Kernel::kSharedBytes), args,
-         hopper::box_map(stream, "tile_matmul", x, r / 2), weight_map(stream, args, 2),
+         hopper::box_map(stream, "tile_matmul", x, r / 2),
          f32 ? CUtensorMap{}
              : hopper::box_map(stream, "tile_matmul", y, gated ? r : Kernel::kBoxRows,
                                gated ? 32 : 64));
@@ -171,10 +132,9 @@ __global__ void pack_kernel(const T* rows, int64_t row_stride, int64_t count, in
   const int64_t row = shape.row_of(first + i / chunks);
   const int64_t chunk = i % chunks;
   const int64_t segments = segment_count(shape);
-  const int64_t strip_rows = kTileOutputs / segments;
-  const int64_t block = block_offset(shape.blocks(), segments, row / kTileOutputs,
-                                     row % kTileOutputs / strip_rows, chunk / 8);
-  weight[block / 16 + row % strip_rows * 8 + ((chunk % 8) ^ (row % 8))] =
+  const int64_t block = row / kTileOutputs * tile_blocks(shape.blocks(), segments) +
+                        block_place(shape.blocks(), segments, chunk / 8);
+  weight[block * (kBlockBytes / 16) + row % kTileOutputs * 8 + ((chunk % 8) ^ (row % 8))] =
       *reinterpret_cast<const uint4*>(values);
 }
 
@@ -204,25 +164,27 @@ void pack(Stream& stream, const TilePackArgs& args) {
 void tile_matmul_cuda_cell(Stream& stream, const TileMatmulArgs& args) {
   if (args.x.dim(0) == 0) return;
   const TileArgs tile = tile_args(args);
+  const bool three = three_a_processor(stream, tile);
   switch (choose_tile_kernel(args.weight.shape, tile.rows)) {
-    case TileKernel::kFewRows8:
-      return few_rows<8>(stream, tile, args.x);
-    case TileKernel::kFewRows16:
-      return few_rows<16>(stream, tile, args.x);
-    case TileKernel::kFewRows32:
-      return few_rows<32>(stream, tile, args.x);
+    case TileKernel::kSplitRows8:
+      if (three) return split_rows<1, 8, 2, 4, 3>(stream, tile, args.x);
+      return split_rows<1, 8, 2, 6, 2>(stream, tile, args.x);
+    case TileKernel::kSplitRows16:
+      if (three) return split_rows<1, 16, 2, 3, 3>(stream, tile, args.x);
+      return split_rows<1, 16, 2, 5, 2>(stream, tile, args.x);
+    case TileKernel::kSplitRows32:
+      if (three) return split_rows<1, 32, 1, 5, 3>(stream, tile, args.x);
+      return split_rows<1, 32, 2, 4, 2>(stream, tile, args.x);
     case TileKernel::kSplitRows64:
-      if (tile.tiles * tile.segments > cuda_traits(stream).multiprocessors * 2) {
-        return split_rows<1, 64, 1, 3, 3>(stream, tile, args.x);
-      }
+      if (three) return split_rows<1, 64, 1, 3, 3>(stream, tile, args.x);
       return split_rows<1, 64, 2, 3, 2>(stream, tile, args.x);
     case TileKernel::kPaired96:
       return split_rows<2, 96, 1, 6, 1>(stream, tile, args.x);
     case TileKernel::kPaired128:
-    case TileKernel::kPairedPasses:
       return split_rows<2, 128, 1, 5, 1>(stream, tile, args.x);
-    case TileKernel::kManyRows192:
-      return many_rows<192, true, 4>(stream, tile, args.x, args.y);
+    case TileKernel::kManyRows128:
+      if (tile.segments == 1) return many_rows<128, false, 5>(stream, tile, args.x, args.y);
+      return many_rows<128, true, 5>(stream, tile, args.x, args.y);
     case TileKernel::kManyRows256:
       return many_rows<256, false, 4>(stream, tile, args.x, args.y);
   }
