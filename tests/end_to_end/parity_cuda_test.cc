@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "parity/reference.h"
 #include "testing/cuda_device.h"
@@ -62,18 +63,32 @@ class RealModelCudaParity : public ::testing::TestWithParam<Case> {
     }
   }
 
+  // "token 3 of text 41".
+  std::string place(int64_t position) const {
+    int64_t text = 0;
+    while (text + 1 < reference_->texts() && reference_->first_position(text + 1) <= position)
+      ++text;
+    return fmt::format("token {} of text {}", position - reference_->first_position(text), text);
+  }
+
   std::optional<ReferenceFile> reference_;
   std::unique_ptr<ForwardHarness> harness_;
 };
 
 TEST_P(RealModelCudaParity, IsNoFurtherThanBf16InTransformers) {
   DivergenceMeter meter;
+  double worst = 0.0;
+  int64_t worst_position = 0;
   visit_logits(reference_->texts(), [&](int64_t position, std::span<const float> logits) {
     meter.add(logits, reference_->top(position));
+    const double divergence = top_divergence(logits, reference_->top(position));
+    if (divergence > worst) worst_position = position;
+    worst = std::max(worst, divergence);
   });
   const DivergenceSummary summary = meter.summary();
   fmt::print("{} ({}): {}\n", GetParam().name, harness_->model().info().weight_formats,
              summary.text());
+  fmt::print("{}: the largest is {:.2e}, {}\n", GetParam().name, worst, place(worst_position));
   EXPECT_GE(summary.positions, 4000);
   EXPECT_EQ(summary.non_finite, 0);
   EXPECT_LE(summary.mean, GetParam().mean_kl);
