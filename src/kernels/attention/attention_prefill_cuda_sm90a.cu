@@ -11,6 +11,10 @@
 //
 // Bytes: queries once; keys and values once an item, mostly from L2. Limits: a NaN among the values
 // of an item's later rows reaches its earlier ones (decode keeps them apart only by position).
+//
+// Measured on an H200 (2026-12-01), causal, 32 heads of 128, 8 of keys: 349 TFLOP/s at 2,048
+// positions, 506 at 8,192, 544 at 16,384 (cuDNN 405, 590, 573 on such a device). Tried and lost:
+// queries by tensor map and the next tile's scores beside this one's outputs (371, 483, 501).
 #include "device/launch_cuda.h"
 #include "kernels/attention/attention_tiles.cuh"
 #include "kernels/attention/attention_wgmma.cuh"

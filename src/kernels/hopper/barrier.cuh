@@ -56,13 +56,6 @@ __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, uint32_t ran
                : "memory");
 }
 
-// Releases this thread's earlier writes to the whole cluster.
-__device__ __forceinline__ void barrier_arrive_cluster(Barrier* barrier, uint32_t rank) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(
-                   cluster_address(barrier, rank))
-               : "memory");
-}
-
 __device__ __forceinline__ void barrier_wait(Barrier* barrier, uint32_t parity) {
   const uint32_t address = shared_address(barrier);
   uint32_t done;
@@ -77,33 +70,12 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, uint32_t parity) 
   } while (done == 0);
 }
 
-// As barrier_wait, and sees what other CTAs of the cluster released.
-__device__ __forceinline__ void barrier_wait_cluster(Barrier* barrier, uint32_t parity) {
-  const uint32_t address = shared_address(barrier);
-  uint32_t done;
-  do {
-    asm volatile(
-        "{\n.reg .pred p;\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(address), "r"(parity)
-        : "memory");
-  } while (done == 0);
-}
-
 // All threads of the cluster.
 __device__ __forceinline__ void cluster_sync() {
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n"
       "barrier.cluster.wait.acquire.aligned;" ::
           : "memory");
-}
-
-__device__ __forceinline__ uint32_t cluster_rank() {
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
 }
 
 // `threads` threads of a CTA meet; id 1 to 15 (0 is __syncthreads).
