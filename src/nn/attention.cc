@@ -15,10 +15,19 @@ namespace ashlar {
 
 namespace {
 
-Status check_head_size(ModelBuilder& builder, int64_t size) {
+// What the attention of a CUDA device takes (kernels/attention/attention_cuda.cc).
+Status check_heads(ModelBuilder& builder, const AttentionConfig& config) {
   constexpr int64_t kCudaSizes[] = {64, 96, 128, 256};
-  if (builder.device().backend() != Backend::kCuda ||
-      std::find(std::begin(kCudaSizes), std::end(kCudaSizes), size) != std::end(kCudaSizes)) {
+  constexpr int64_t kCudaGroup = 64;
+  if (builder.device().backend() != Backend::kCuda) return {};
+  if (config.heads > kCudaGroup * config.kv_heads) {
+    return fail(ErrorCode::kUnsupported,
+                "{}: {} query heads for {} key heads do not run on a CUDA device, which takes {} a "
+                "key head; use the CPU",
+                builder.checkpoint().config_name(), config.heads, config.kv_heads, kCudaGroup);
+  }
+  const int64_t size = config.head_size;
+  if (std::find(std::begin(kCudaSizes), std::end(kCudaSizes), size) != std::end(kCudaSizes)) {
     return {};
   }
   return fail(ErrorCode::kUnsupported,
@@ -34,7 +43,7 @@ Result<Attention> Attention::load(ModelBuilder& builder, const std::string& pref
   Attention block;
   block.config_ = config;
   block.backend_ = builder.device().backend();
-  ASHLAR_TRY(check_head_size(builder, size));
+  ASHLAR_TRY(check_heads(builder, config));
   ASHLAR_ASSIGN(
       block.qkv_,
       builder.linear(

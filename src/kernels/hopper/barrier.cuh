@@ -1,8 +1,8 @@
-// Barriers in shared memory (PTX mbarrier), the cluster's barrier, and the waiting for earlier
-// kernels: what keeps the copy engine, the warps and neighbouring kernels apart.
+// Barriers in shared memory (PTX mbarrier), of a cluster and of some threads of a CTA: what keeps
+// the copy engine and the warps apart. Waiting for earlier kernels is in dependent_launch.cuh.
 //
 // A wait takes the parity of the phase it waits for; a fresh barrier is in phase 0, so waiting for
-// parity 1 returns at once. Source: PTX ISA 8.x, "mbarrier" and "griddepcontrol".
+// parity 1 returns at once. Source: PTX ISA 8.x, "mbarrier".
 #ifndef ASHLAR_KERNELS_HOPPER_BARRIER_CUH_
 #define ASHLAR_KERNELS_HOPPER_BARRIER_CUH_
 

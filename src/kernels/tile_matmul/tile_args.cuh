@@ -23,6 +23,7 @@ struct TileArgs {
   int64_t y_stride;         // elements between rows
   int32_t rows;             // M
   int32_t columns;          // of y
+  int32_t outputs;          // of the weight; the tiles beyond have no bias
   int32_t computed;         // columns from here on are -inf; for kStoreF32, else all
   int32_t tiles;
   int32_t blocks;
@@ -44,7 +45,7 @@ struct TileArgs {
 constexpr float kMasked = -__builtin_huge_valf();
 
 __device__ __forceinline__ float with_bias(const TileArgs& args, float sum, int64_t output) {
-  return args.bias == nullptr ? sum : __fadd_rn(sum, args.bias[output]);
+  return args.bias == nullptr || output >= args.outputs ? sum : __fadd_rn(sum, args.bias[output]);
 }
 
 // The value of a gated column f, before it is rounded.

@@ -22,6 +22,8 @@ struct TileWeight {
   TensorView data;  // [shape.bf16_bytes()] u8, at a multiple of 1,024 bytes
 };
 
+// The weight is read while earlier kernels of the stream may still run (those that let their
+// successor start): only tile_pack and tile_clear may write it in the same stream.
 struct TileMatmulArgs {
   TensorView x;  // [M K] bf16, rows at multiples of 16 bytes
   TileWeight weight;

@@ -39,6 +39,7 @@ TileArgs tile_args(const TileMatmulArgs& args) {
   out.y_stride = args.y.row_stride();
   out.rows = static_cast<int32_t>(args.x.dim(0));
   out.columns = static_cast<int32_t>(args.y.dim(1));
+  out.outputs = static_cast<int32_t>(shape.outputs);
   out.computed = epilogue.decodable > 0 ? static_cast<int32_t>(epilogue.decodable) : out.columns;
   out.tiles = static_cast<int32_t>(shape.tiles());
   out.blocks = static_cast<int32_t>(shape.blocks());
@@ -69,7 +70,8 @@ void split_rows(Stream& stream, const TileArgs& args, const TensorView& x) {
   using Kernel = SplitRowsShape<groups, n, blocks, stages, ctas>;
   static_assert(offsetof(SplitRowsShared<Kernel>, last) + 4 <= Kernel::kSharedBytes);
   static_assert(ctas * (Kernel::kSharedBytes + 1024) <= 228 * 1024);
-  const int places = args.tiles / groups * ((args.rows + n - 1) / n);
+  CHECK(args.rows <= n);  // tile_matmul_scratch_bytes() counts one pass
+  const int places = args.tiles / groups;
   CHECK(args.segments == 1 || places <= kMaxArrivals);
   const int ctas_at_once = cuda_traits(stream).multiprocessors * ctas;
   launch(stream, "tile_matmul", split_rows_kernel<Kernel>,
@@ -112,7 +114,8 @@ void many_rows(Stream& stream, const TileArgs& args, const TensorView& x, const 
                                gated ? 32 : 64));
 }
 
-// Eight inputs of one row a thread: a chunk of 16 bytes of the layout.
+// Eight inputs of one row a thread: a chunk of 16 bytes of the layout. Must not let its successor
+// start: tile_matmul reads weights before it waits for a predecessor. Nor must clear_kernel.
 template <class T>
 __global__ void pack_kernel(const T* rows, int64_t row_stride, int64_t count, int64_t first,
                             TileShape shape, uint4* weight) {
@@ -121,7 +124,7 @@ __global__ void pack_kernel(const T* rows, int64_t row_stride, int64_t count, in
   const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
   if (i >= count * chunks) return;
   const T* from = rows + i / chunks * row_stride + i % chunks * 8;
-  __nv_bfloat16 values[8];
+  alignas(16) __nv_bfloat16 values[8];
   for (int k = 0; k < 8; ++k) {
     if constexpr (sizeof(T) == 4) {
       values[k] = __float2bfloat16_rn(from[k]);

@@ -202,6 +202,40 @@ TEST_F(TileMatmulCuda, EpiloguesAreThePlainSumsAndThenTheirOperations) {
   }
 }
 
+// Outputs that fill no tile: the bias ends with them (memcheck sees a read beyond), and what lies
+// beside a bf16 y stays as it was, whichever way it leaves.
+TEST_F(TileMatmulCuda, BiasAndOutputEndWithinATile) {
+  for (const bool gated : {false, true}) {
+    const TileShape shape{.outputs = 272, .inputs = 192, .gated = gated};
+    const int64_t columns = gated ? 136 : 272;
+    const Made made(*stream_, shape, 47);
+    const DeviceTensor bias(*stream_, DType::kF32, {272}, random_floats(53, 272, 3.0f));
+    Epilogue epilogue;
+    epilogue.bias = bias.view();
+    if (gated) epilogue.gated = GatedActivation::kSilu;
+    const DeviceTensor all_x(*stream_, DType::kBF16, {900, 192}, random_floats(59, 900 * 192, 1));
+    const auto alone = run(made, all_x, 3, 1, DType::kBF16, epilogue);
+    for (const int64_t rows : {5, 40, 90, 200, 900}) {
+      const DeviceTensor y(*stream_, DType::kBF16, {rows + 2, columns + 8}, 0x11);
+      multiply(*stream_, {.x = all_x.view().slice_rows(0, rows),
+                          .weight = made.weight(),
+                          .y = y.view().slice_rows(1, rows).slice_columns(0, columns),
+                          .epilogue = epilogue});
+      const std::vector<std::byte> got = y.bytes(*stream_);
+      const int64_t stride = (columns + 8) * 2;
+      for (int64_t i = 0; i < (rows + 2) * stride; ++i) {
+        const int64_t m = i / stride - 1, at = i % stride;
+        if (m >= 0 && m < rows && at < columns * 2) continue;
+        ASSERT_EQ(got[static_cast<size_t>(i)], std::byte{0x11}) << rows << " rows, byte " << i;
+      }
+      for (int64_t at = 0; at < columns * 2; ++at) {
+        ASSERT_EQ(got[static_cast<size_t>(4 * stride + at)], alone[0][static_cast<size_t>(at)])
+            << rows << " rows, byte " << at;
+      }
+    }
+  }
+}
+
 // Columns that no token has: of rows that are NaN here, so that reading one would show.
 TEST_F(TileMatmulCuda, ColumnsBeyondTheDecodableAreMasked) {
   const TileShape shape{1000, 256};
