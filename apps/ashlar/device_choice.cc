@@ -28,7 +28,7 @@ Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int ordi
                 "--device cpu",
                 options.device);
   }
-  if (options.threads != 0) {
+  if (has_cuda_backend() && options.threads != 0) {
     return fail(ErrorCode::kInvalidArgument,
                 "--threads: {} changes nothing on a CUDA device; leave it out, or use --device cpu",
                 options.threads);
