@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <memory>
 
-#include "device/launch_cuda.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_scratch.h"
 #include "testing/cuda_device.h"
 #include "testing/device_tensor.h"
 #include "testing/random.h"
+#include "testing/timing_cuda.h"
 
 namespace ashlar {
 namespace {
@@ -26,8 +26,6 @@ struct Speed {
   int64_t rows;    // of each sequence
   int64_t length;  // of each sequence, its rows included
 };
-
-void check(cudaError_t error) { CHECK_EQ(std::string(cudaGetErrorString(error)), "no error"); }
 
 class AttentionSpeed : public testing::Test {
  protected:
@@ -49,38 +47,6 @@ class AttentionSpeed : public testing::Test {
       done += more;
     }
     return *std::move(buffer);
-  }
-
-  // Microseconds a call of call(0), call(1), ... in one graph, the best of six.
-  template <class Call>
-  double recorded_microseconds(int64_t calls, const Call& call) {
-    call(0);
-    expect_done(*stream_);
-    const cudaStream_t stream = cuda_stream(*stream_);
-    cudaGraph_t graph;
-    cudaGraphExec_t recorded;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int64_t i = 0; i < calls; ++i) call(i);
-    check(cudaStreamEndCapture(stream, &graph));
-    check(cudaGraphInstantiate(&recorded, graph, 0));
-    cudaEvent_t begin, end;
-    check(cudaEventCreate(&begin));
-    check(cudaEventCreate(&end));
-    double best = 1e30;
-    for (int repeat = 0; repeat < 6; ++repeat) {
-      check(cudaEventRecord(begin, stream));
-      check(cudaGraphLaunch(recorded, stream));
-      check(cudaEventRecord(end, stream));
-      expect_done(*stream_);
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, begin, end));
-      best = std::min(best, ms * 1e3 / static_cast<double>(calls));
-    }
-    check(cudaEventDestroy(begin));
-    check(cudaEventDestroy(end));
-    check(cudaGraphExecDestroy(recorded));
-    check(cudaGraphDestroy(graph));
-    return best;
   }
 
   // Microseconds a call.
@@ -129,7 +95,7 @@ class AttentionSpeed : public testing::Test {
                            .scale = 0.088388f,
                            .scratch = scratch.view()});
     };
-    return recorded_microseconds(std::max<int64_t>(copies, 8), call);
+    return microseconds_a_call(*stream_, static_cast<int>(std::max<int64_t>(copies, 8)), call);
   }
 
   std::unique_ptr<Stream> stream_;

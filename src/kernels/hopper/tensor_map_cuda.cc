@@ -6,10 +6,6 @@
 
 namespace ashlar::hopper {
 
-bool can_have_map(TensorView matrix) {
-  return reinterpret_cast<uintptr_t>(matrix.data()) % 16 == 0 && matrix.row_stride() % 8 == 0;
-}
-
 CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_rows) {
   return box_map(stream, op, matrix, box_rows, 64);
 }
@@ -19,7 +15,8 @@ CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_r
   static const auto encode =
       driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   CHECK_EQ(dtype_bytes(matrix.dtype()), size_t{2});
-  CHECK(can_have_map(matrix));
+  // The copy engine wants multiples of 16 bytes.
+  CHECK(reinterpret_cast<uintptr_t>(matrix.data()) % 16 == 0 && matrix.row_stride() % 8 == 0);
   CUtensorMap map = {};
   if (encode == nullptr) {
     keep_failure(stream, cudaErrorNotSupported, "cuTensorMapEncodeTiled", op);

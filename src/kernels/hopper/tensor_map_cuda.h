@@ -19,9 +19,6 @@ CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_r
 CUtensorMap box_map(Stream& stream, const char* op, TensorView matrix, int box_rows,
                     int box_columns);
 
-// Whether a matrix of 16-bit numbers can have a map: the copy engine wants multiples of 16 bytes.
-bool can_have_map(TensorView matrix);
-
 }  // namespace ashlar::hopper
 
 #endif  // ASHLAR_KERNELS_HOPPER_TENSOR_MAP_CUDA_H_

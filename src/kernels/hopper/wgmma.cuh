@@ -52,7 +52,6 @@ struct Wgmma;
 
 template <>
 struct Wgmma<8> {
-  static constexpr int kRegisters = 4;
   static __device__ __forceinline__ void run(float (&d)[4], uint64_t a, uint64_t b,
                                              int accumulate) {
     asm volatile(
@@ -67,7 +66,6 @@ struct Wgmma<8> {
 
 template <>
 struct Wgmma<16> {
-  static constexpr int kRegisters = 8;
   static __device__ __forceinline__ void run(float (&d)[8], uint64_t a, uint64_t b,
                                              int accumulate) {
     asm volatile(
@@ -83,7 +81,6 @@ struct Wgmma<16> {
 
 template <>
 struct Wgmma<32> {
-  static constexpr int kRegisters = 16;
   static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b,
                                              int accumulate) {
     asm volatile(
@@ -100,7 +97,6 @@ struct Wgmma<32> {
 
 template <>
 struct Wgmma<64> {
-  static constexpr int kRegisters = 32;
   static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b,
                                              int accumulate) {
     asm volatile(
@@ -120,7 +116,6 @@ struct Wgmma<64> {
 
 template <>
 struct Wgmma<96> {
-  static constexpr int kRegisters = 48;
   static __device__ __forceinline__ void run(float (&d)[48], uint64_t a, uint64_t b,
                                              int accumulate) {
     asm volatile(
@@ -143,7 +138,6 @@ struct Wgmma<96> {
 
 template <>
 struct Wgmma<128> {
-  static constexpr int kRegisters = 64;
   static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b,
                                              int accumulate) {
     asm volatile(
@@ -170,7 +164,6 @@ struct Wgmma<128> {
 
 template <>
 struct Wgmma<256> {
-  static constexpr int kRegisters = 128;
   static __device__ __forceinline__ void run(float (&d)[128], uint64_t a, uint64_t b,
                                              int accumulate) {
     asm volatile(

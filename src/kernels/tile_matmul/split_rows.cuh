@@ -21,10 +21,9 @@
 // One shape after the other, at one row: 24576 x 4096 4,494 GB/s, 6144 x 4096 3,641, 4096 x 4096
 // 3,262, 4096 x 12288 4,120: what is lost is lost between matmuls, 2 to 3 us each. Tried and lost:
 // - CTAs of a cluster that meet in shared memory: 64 rows 5.27 ms, one row 3.82.
-// - mma.sync with all segments in one CTA: the same time with this layout. With weights in strips
-// of
-//   16 outputs 3.58 ms at 8 rows and 3.69 at 16, but the other kernels lost more (32 rows 4.11 ms,
-//   many rows 3 to 15 %); there, x sent to two CTAs of a cluster made 16 rows 3.75.
+// - mma.sync with all segments in one CTA: the same time with this layout. With weights in
+//   strips of 16 outputs 3.58 ms at 8 rows and 3.69 at 16, but the other kernels lost more (32 rows
+//   4.11 ms, many rows 3 to 15 %); there, x sent to two CTAs of a cluster made 16 rows 3.75.
 // - weights prefetched into L2 ahead of their stage: 12 % slower two stages ahead, 41 % sixteen.
 // - no programmatic dependent launch: 11 % slower.
 #ifndef ASHLAR_KERNELS_TILE_MATMUL_SPLIT_ROWS_CUH_

@@ -9,9 +9,8 @@
 // Bytes, of bf16: a tile is a sequence of steps, a step the next pair of blocks of every segment:
 //   [tile][step][segment][block of the pair][64 rows of 128 bytes]
 // with the 16-byte chunk c of row r at chunk c ^ (r % 8): what matrix instructions read from shared
-// memory without bank conflicts. So a CTA that makes all segments of some outputs reads one stream,
-// and a block is one run of 8 KB for a CTA that makes one segment at a time. Segments differ by one
-// pair at most; the shorter ones have zeros in the last step.
+// memory without bank conflicts. A block is one run of 8 KB. Segments differ by one pair at most;
+// the shorter ones have zeros in the last step.
 //
 // With gates, a tile holds 32 gates and their 32 ups, in turns of eight rows: 8 gates, their 8 ups,
 // ... so that both meet in one thread whatever the kernel.
