@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -52,6 +53,16 @@ class Event {
   virtual ~Event() = default;
   virtual bool done() = 0;    // does not wait
   virtual Status wait() = 0;  // waits on the host; reports a device failure
+  // Of two events of record_timed() that are done, on one device.
+  virtual double seconds_since(Event& earlier) = 0;
+};
+
+// Operations that were recorded and can run again any number of times, over the same memory. Whose
+// stream it came from outlives it.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual int64_t ops() const = 0;  // kernels, or calls of operations
 };
 
 // Work runs in the order it was issued. Used by one thread at a time.
@@ -61,9 +72,25 @@ class Stream {
   virtual Device& device() = 0;
   virtual Status synchronize() = 0;
   virtual std::unique_ptr<Event> record() = 0;
+  virtual std::unique_ptr<Event> record_timed() { return record(); }
+
+  // Between the two, operations are kept and not run; copies, events and waits must not be issued.
+  // Fails with the name of an operation that cannot be recorded: on CUDA, a kernel that this stream
+  // has not run before, since its first run loads it. After a failure nothing is being recorded.
+  virtual void begin_recording() = 0;
+  virtual Result<std::unique_ptr<Recording>> end_recording() = 0;
+  // Issues what was recorded, in stream order. Observers are not told of single operations.
+  virtual void replay(Recording& recording) = 0;
+
+  // Where work runs at once, an operation that is being recorded hands itself over instead.
+  bool defers() const { return defers_; }
+  virtual void defer(std::function<void(Stream&)>) {}
 
   StreamObserver* observer() const { return observer_; }
   void set_observer(StreamObserver* observer) { observer_ = observer; }
+
+ protected:
+  bool defers_ = false;
 
  private:
   StreamObserver* observer_ = nullptr;
@@ -91,6 +118,11 @@ class Device {
   // overlap. Host memory of allocate_host() is read or written later, when the stream gets there;
   // any other is done with when the call returns.
   virtual void copy(Stream& stream, void* to, const void* from, size_t bytes) = 0;
+  // The same for `rows` rows of row_bytes bytes that lie `pitch` bytes apart.
+  virtual void copy_rows(Stream& stream, void* to, size_t to_pitch, const void* from,
+                         size_t from_pitch, size_t row_bytes, size_t rows) = 0;
+  // Sets bytes of this device's memory to zero, in stream order.
+  virtual void clear(Stream& stream, void* data, size_t bytes) = 0;
   // The worker threads of a CPU device; nullptr elsewhere.
   virtual ThreadPool* thread_pool() { return nullptr; }
 };

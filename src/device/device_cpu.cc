@@ -4,11 +4,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
+#include <vector>
 
 #include "base/align.h"
 #include "base/check.h"
@@ -27,8 +29,21 @@ void free_host(void* data, size_t) { std::free(data); }
 
 class CpuEvent : public Event {
  public:
+  using Clock = std::chrono::steady_clock;
   bool done() override { return true; }
   Status wait() override { return {}; }
+  double seconds_since(Event& earlier) override {
+    return std::chrono::duration<double>(at_ - static_cast<CpuEvent&>(earlier).at_).count();
+  }
+
+ private:
+  Clock::time_point at_ = Clock::now();
+};
+
+class CpuRecording : public Recording {
+ public:
+  int64_t ops() const override { return static_cast<int64_t>(calls.size()); }
+  std::vector<std::function<void(Stream&)>> calls;
 };
 
 class CpuStream : public Stream {
@@ -36,10 +51,32 @@ class CpuStream : public Stream {
   explicit CpuStream(Device& device) : device_(device) {}
   Device& device() override { return device_; }
   Status synchronize() override { return {}; }
-  std::unique_ptr<Event> record() override { return std::make_unique<CpuEvent>(); }
+  std::unique_ptr<Event> record() override {
+    CHECK(!defers_);
+    return std::make_unique<CpuEvent>();
+  }
+
+  void begin_recording() override {
+    CHECK(!defers_);
+    defers_ = true;
+    recording_ = std::make_unique<CpuRecording>();
+  }
+  Result<std::unique_ptr<Recording>> end_recording() override {
+    CHECK(defers_);
+    defers_ = false;
+    return std::move(recording_);
+  }
+  void replay(Recording& recording) override {
+    CHECK(!defers_);
+    for (const auto& call : static_cast<CpuRecording&>(recording).calls) call(*this);
+  }
+  void defer(std::function<void(Stream&)> call) override {
+    recording_->calls.push_back(std::move(call));
+  }
 
  private:
   Device& device_;
+  std::unique_ptr<CpuRecording> recording_;
 };
 
 class CpuDevice : public Device {
@@ -66,8 +103,20 @@ class CpuDevice : public Device {
   }
 
   std::unique_ptr<Stream> new_stream() override { return std::make_unique<CpuStream>(*this); }
-  void copy(Stream&, void* to, const void* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
+  void copy(Stream& stream, void* to, const void* from, size_t bytes) override {
+    CHECK(!stream.defers());
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void copy_rows(Stream& stream, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                 size_t row_bytes, size_t rows) override {
+    for (size_t r = 0; r < rows; ++r) {
+      copy(stream, static_cast<std::byte*>(to) + r * to_pitch,
+           static_cast<const std::byte*>(from) + r * from_pitch, row_bytes);
+    }
+  }
+  void clear(Stream& stream, void* data, size_t bytes) override {
+    CHECK(!stream.defers());
+    if (bytes > 0) std::memset(data, 0, bytes);
   }
   ThreadPool* thread_pool() override { return &pool_; }
 

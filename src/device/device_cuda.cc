@@ -81,6 +81,15 @@ class CudaDevice : public Device {
     CHECK(&stream.device() == this);
     copy_on_cuda(stream, to, from, bytes);
   }
+  void copy_rows(Stream& stream, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                 size_t row_bytes, size_t rows) override {
+    CHECK(&stream.device() == this);
+    copy_rows_on_cuda(stream, to, to_pitch, from, from_pitch, row_bytes, rows);
+  }
+  void clear(Stream& stream, void* data, size_t bytes) override {
+    CHECK(&stream.device() == this);
+    clear_on_cuda(stream, data, bytes);
+  }
 
  private:
   CudaTraits traits_;

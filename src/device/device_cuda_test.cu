@@ -251,6 +251,83 @@ TEST_F(CudaDevice, TheFirstFailureIsKeptAndWhatFollowsIsDropped) {
   expect_says(stream_->synchronize(), {"cudaThird", "third", "cudaErrorNotSupported"});
 }
 
+// Somebody else's wait took the failure meanwhile; the work before this event was dropped all the
+// same.
+TEST_F(CudaDevice, AnEventOfAFailedStreamReportsTheFailureThatSomebodyTook) {
+  fail_to_launch();
+  const std::unique_ptr<Event> event = stream_->record();
+  expect_says(stream_->synchronize(), {"too_greedy"});
+  expect_says(event->wait(), {"too_greedy"});
+  EXPECT_TRUE(event->wait());
+}
+
+TEST_F(CudaDevice, ARecordingRunsInStreamOrderOverTheMemoryOfNow) {
+  const Buffer values = device_buffer(4);
+  add(values, 0, 0);  // a kernel is recorded after its first run
+  stream_->begin_recording();
+  add(values, 1, 10, 1'000'000);
+  add(values, 1, 100);
+  const auto recording = stream_->end_recording();
+  ASSERT_TRUE(recording) << recording.error().message;
+  EXPECT_EQ((*recording)->ops(), 2);
+  int32_t start = 1;
+  cuda_device().copy(*stream_, values.data(), &start, 4);
+  EXPECT_EQ(read<int32_t>(values), 1) << "nothing runs while it is recorded";
+  for (int i = 0; i < 3; ++i) stream_->replay(**recording);
+  add(values, 1, 1000);
+  EXPECT_EQ(read<int32_t>(values), 1331);
+  start = 5;
+  cuda_device().copy(*stream_, values.data(), &start, 4);
+  stream_->replay(**recording);
+  EXPECT_EQ(read<int32_t>(values), 115);
+}
+
+TEST_F(CudaDevice, AKernelThatNeverRanIsNotRecorded) {
+  const std::unique_ptr<Stream> fresh = cuda_device().new_stream();
+  const Buffer out = device_buffer(4);
+  fresh->begin_recording();
+  launch(*fresh, "cluster_size", cluster_size, {dim3(2), dim3(32), 0, 2},
+         static_cast<uint32_t*>(out.data()));
+  const auto recording = fresh->end_recording();
+  ASSERT_FALSE(recording);
+  EXPECT_NE(recording.error().message.find("cluster_size"), std::string::npos);
+  EXPECT_NE(recording.error().message.find("has not run"), std::string::npos);
+  EXPECT_TRUE(fresh->synchronize()) << "the failure was reported";
+  launch(*fresh, "cluster_size", cluster_size, {dim3(2), dim3(32), 0, 2},
+         static_cast<uint32_t*>(out.data()));
+  EXPECT_TRUE(fresh->synchronize()) << "the stream works on";
+}
+
+TEST_F(CudaDevice, WhatWouldWaitIsRefusedInARecordingByName) {
+  stream_->begin_recording();
+  expect_says(stream_->synchronize(), {"cudaStreamSynchronize"});
+  EXPECT_FALSE(stream_->end_recording());
+  EXPECT_TRUE(stream_->synchronize());
+}
+
+TEST_F(CudaDevice, TimedEventsTellHowLongWorkTook) {
+  const Buffer values = device_buffer(4);
+  add(values, 0, 0);
+  const std::unique_ptr<Event> begin = stream_->record_timed();
+  add(values, 1, 1, kSpinNanoseconds);
+  const std::unique_ptr<Event> end = stream_->record_timed();
+  ASSERT_TRUE(end->wait());
+  EXPECT_GT(end->seconds_since(*begin), 0.09);
+  EXPECT_LT(end->seconds_since(*begin), 0.5);
+}
+
+TEST_F(CudaDevice, RowsAreCopiedAndMemoryIsCleared) {
+  const Buffer there = device_buffer(6 * 16);
+  std::vector<int32_t> host(24, 7), rows = {1, 2, 3, 4, 5, 6};
+  cuda_device().copy(*stream_, there.data(), host.data(), 96);
+  cuda_device().copy_rows(*stream_, there.data(), 16, rows.data(), 8, 8, 3);
+  cuda_device().clear(*stream_, static_cast<std::byte*>(there.data()) + 80, 16);
+  cuda_device().copy(*stream_, host.data(), there.data(), 96);
+  ASSERT_TRUE(stream_->synchronize());
+  EXPECT_EQ(host, (std::vector<int32_t>{1, 2, 7, 7, 3, 4, 7, 7, 5, 6, 7, 7,
+                                        7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0}));
+}
+
 TEST_F(CudaDevice, AnEmptyGridIsNotLaunched) {
   launch(*stream_, "nothing", fill_shared, {dim3(0), dim3(64)}, nullptr, 1);
   EXPECT_TRUE(stream_->synchronize());

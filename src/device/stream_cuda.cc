@@ -4,10 +4,15 @@
 // the device's context with it.
 //
 // CUDA events are taken from a list of the stream and put back, so that a step makes none.
+//
+// A recording is a CUDA graph captured from the stream. A kernel's first run loads its code and
+// opts in to its shared memory, which a capture forbids: so only kernels that ran before are
+// recorded.
 #include "device/stream_cuda.h"
 
 #include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -34,7 +39,8 @@ struct StreamState {
   const char* last_op = nullptr;  // the kernel started last
   LaunchShape last_shape;
   std::vector<cudaEvent_t> free_events;
-  std::unordered_set<const void*> opted_in;  // kernels allowed all shared memory that they can get
+  bool recording = false;
+  std::unordered_set<const void*> primed;  // kernels that ran, with all the shared memory they want
 
   ~StreamState() {
     if (use_cuda_device(ordinal) != cudaSuccess) return;
@@ -51,6 +57,10 @@ struct StreamState {
     if (failed()) return;
     failure = Error{ErrorCode::kDevice, fmt::format("{}: {} ({})", what, cudaGetErrorString(error),
                                                     cudaGetErrorName(error))};
+  }
+
+  void refuse(std::string message) {
+    if (!failed()) failure = Error{ErrorCode::kDevice, std::move(message)};
   }
 
   // For calls that wait: the failure is of work that was issued earlier.
@@ -78,11 +88,19 @@ struct StreamState {
 
 class CudaEvent : public Event {
  public:
-  // event: null when the stream had failed before.
-  CudaEvent(std::shared_ptr<StreamState> state, cudaEvent_t event)
-      : state_(std::move(state)), event_(event) {}
+  // event: null when the stream had failed before; then the work before this point was dropped, and
+  // whoever waits is told so, even when somebody else took the stream's failure meanwhile.
+  CudaEvent(std::shared_ptr<StreamState> state, cudaEvent_t event, bool timed)
+      : state_(std::move(state)), event_(event), timed_(timed) {
+    if (event_ == nullptr) failure_ = state_->failure;
+  }
   ~CudaEvent() override {
-    if (event_ != nullptr) state_->free_events.push_back(event_);
+    if (event_ == nullptr) return;
+    if (timed_) {
+      cudaEventDestroy(event_);
+    } else {
+      state_->free_events.push_back(event_);
+    }
   }
 
   bool done() override {
@@ -99,12 +117,43 @@ class CudaEvent : public Event {
       const cudaError_t error = cudaEventSynchronize(event_);
       if (error != cudaSuccess) state_->keep_found_by("cudaEventSynchronize", error);
     }
-    return state_->take_failure();
+    std::optional<Error> dropped = std::exchange(failure_, std::nullopt);
+    ASHLAR_TRY(state_->take_failure());
+    if (dropped) return tl::unexpected<Error>(*std::move(dropped));
+    return {};
+  }
+
+  double seconds_since(Event& earlier) override {
+    CudaEvent& from = static_cast<CudaEvent&>(earlier);
+    CHECK(timed_ && from.timed_);
+    if (event_ == nullptr || from.event_ == nullptr) return 0;
+    float milliseconds = 0;
+    const cudaError_t error = cudaEventElapsedTime(&milliseconds, from.event_, event_);
+    if (error != cudaSuccess) state_->keep(error, "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) * 1e-3;
   }
 
  private:
   std::shared_ptr<StreamState> state_;
   cudaEvent_t event_;
+  bool timed_;
+  std::optional<Error> failure_;
+};
+
+class CudaRecording : public Recording {
+ public:
+  CudaRecording(std::shared_ptr<StreamState> state, cudaGraphExec_t graph, int64_t ops)
+      : state_(std::move(state)), graph_(graph), ops_(ops) {}
+  ~CudaRecording() override {
+    if (cudaGraphExecDestroy(graph_) != cudaSuccess) cudaGetLastError();
+  }
+  int64_t ops() const override { return ops_; }
+  cudaGraphExec_t graph() const { return graph_; }
+
+ private:
+  std::shared_ptr<StreamState> state_;
+  cudaGraphExec_t graph_;
+  int64_t ops_;
 };
 
 class CudaStream : public Stream {
@@ -130,20 +179,75 @@ class CudaStream : public Stream {
     return state_->take_failure();
   }
 
-  std::unique_ptr<Event> record() override {
-    cudaEvent_t event = nullptr;
-    if (state_->ready()) event = record_event();
-    return std::make_unique<CudaEvent>(state_, event);
+  std::unique_ptr<Event> record() override { return new_event(false); }
+  std::unique_ptr<Event> record_timed() override { return new_event(true); }
+
+  // Calls of this thread that could wait for the device fail meanwhile, by name.
+  void begin_recording() override {
+    CHECK(!state_->recording);
+    state_->recording = true;
+    if (!state_->ready()) return;
+    const cudaError_t error =
+        cudaStreamBeginCapture(state_->stream, cudaStreamCaptureModeThreadLocal);
+    if (error != cudaSuccess) state_->keep(error, "cudaStreamBeginCapture");
+  }
+
+  Result<std::unique_ptr<Recording>> end_recording() override {
+    CHECK(state_->recording);
+    state_->recording = false;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaGraph_t graph = nullptr;
+    if (cudaStreamIsCapturing(state_->stream, &status) != cudaSuccess ||
+        status != cudaStreamCaptureStatusNone) {
+      const cudaError_t error = cudaStreamEndCapture(state_->stream, &graph);
+      if (error != cudaSuccess) state_->keep(error, "cudaStreamEndCapture");
+    }
+    size_t nodes = 0;
+    cudaGraphExec_t exec = nullptr;
+    if (!state_->failed() && graph != nullptr) {
+      cudaError_t error = cudaGraphGetNodes(graph, nullptr, &nodes);
+      if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
+      if (error == cudaSuccess) error = cudaGraphUpload(exec, state_->stream);
+      if (error != cudaSuccess) {
+        state_->keep(error, fmt::format("cudaGraphInstantiate of {} kernels", nodes));
+      }
+    }
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    if (state_->failed() || exec == nullptr) {
+      if (exec != nullptr) cudaGraphExecDestroy(exec);
+      ASHLAR_TRY(state_->take_failure());
+      return fail(ErrorCode::kDevice, "nothing was recorded: no capture had begun");
+    }
+    return std::make_unique<CudaRecording>(state_, exec, static_cast<int64_t>(nodes));
+  }
+
+  void replay(Recording& recording) override {
+    CHECK(!state_->recording);
+    if (!state_->ready()) return;
+    const CudaRecording& cuda = static_cast<CudaRecording&>(recording);
+    const cudaError_t error = cudaGraphLaunch(cuda.graph(), state_->stream);
+    if (error != cudaSuccess) {
+      return state_->keep(error, fmt::format("cudaGraphLaunch of {} kernels", cuda.ops()));
+    }
+    state_->last_op = "one of a recording";
+    state_->last_shape = {};
   }
 
  private:
-  cudaEvent_t record_event() {
+  std::unique_ptr<Event> new_event(bool timed) {
+    cudaEvent_t event = nullptr;
+    if (state_->ready()) event = record_event(timed);
+    return std::make_unique<CudaEvent>(state_, event, timed);
+  }
+
+  cudaEvent_t record_event(bool timed) {
     std::vector<cudaEvent_t>& free_events = state_->free_events;
     cudaEvent_t event = nullptr;
-    if (!free_events.empty()) {
+    if (!timed && !free_events.empty()) {
       event = free_events.back();
       free_events.pop_back();
-    } else if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    } else if (const cudaError_t error = cudaEventCreateWithFlags(
+                   &event, timed ? cudaEventDefault : cudaEventDisableTiming);
                error != cudaSuccess) {
       state_->keep(error, "cudaEventCreateWithFlags");
       return nullptr;
@@ -198,6 +302,27 @@ void copy_on_cuda(Stream& stream, void* to, const void* from, size_t bytes) {
   }
 }
 
+void copy_rows_on_cuda(Stream& stream, void* to, size_t to_pitch, const void* from,
+                       size_t from_pitch, size_t row_bytes, size_t rows) {
+  StreamState& state = as_cuda(stream).state();
+  if (row_bytes == 0 || rows == 0 || !state.ready()) return;
+  const cudaError_t error = cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes, rows,
+                                              cudaMemcpyDefault, state.stream);
+  if (error != cudaSuccess) {
+    state.keep(error, fmt::format("cudaMemcpy2DAsync of {} rows of {} bytes from {} to {}", rows,
+                                  row_bytes, from, to));
+  }
+}
+
+void clear_on_cuda(Stream& stream, void* data, size_t bytes) {
+  StreamState& state = as_cuda(stream).state();
+  if (bytes == 0 || !state.ready()) return;
+  const cudaError_t error = cudaMemsetAsync(data, 0, bytes, state.stream);
+  if (error != cudaSuccess) {
+    state.keep(error, fmt::format("cudaMemsetAsync of {} bytes at {}", bytes, data));
+  }
+}
+
 cudaStream_t cuda_stream(Stream& stream) { return as_cuda(stream).state().stream; }
 
 const CudaTraits& cuda_traits(Stream& stream) { return as_cuda(stream).traits(); }
@@ -228,7 +353,13 @@ void launch_kernel(Stream& stream, const char* op, const void* kernel, const Lau
   const auto keep = [&](cudaError_t error, const char* call) {
     state.keep(error, fmt::format("{} of {} ({})", call, op, shape_text(shape)));
   };
-  if (shape.shared_bytes > kSharedBytesWithoutOptIn && state.opted_in.insert(kernel).second) {
+  const bool primed = state.primed.contains(kernel);
+  if (!primed && state.recording) {
+    return state.refuse(fmt::format(
+        "{} ({}) cannot be recorded: this kernel of it has not run on this stream before", op,
+        shape_text(shape)));
+  }
+  if (!primed && shape.shared_bytes > kSharedBytesWithoutOptIn) {
     const cudaError_t error = opt_in(kernel, cuda.traits());
     if (error != cudaSuccess) return keep(error, "cudaFuncSetAttribute");
   }
@@ -248,6 +379,7 @@ void launch_kernel(Stream& stream, const char* op, const void* kernel, const Lau
   config.numAttrs = shape.cluster > 1 ? 2 : 1;
   const cudaError_t error = cudaLaunchKernelExC(&config, kernel, arguments);
   if (error != cudaSuccess) return keep(error, "cudaLaunchKernelExC");
+  if (!primed) state.primed.insert(kernel);
   state.last_op = op;
   state.last_shape = shape;
 }

@@ -13,6 +13,9 @@ cudaError_t use_cuda_device(int ordinal);
 
 std::unique_ptr<Stream> new_cuda_stream(Device& device, const CudaTraits& traits);
 void copy_on_cuda(Stream& stream, void* to, const void* from, size_t bytes);
+void copy_rows_on_cuda(Stream& stream, void* to, size_t to_pitch, const void* from,
+                       size_t from_pitch, size_t row_bytes, size_t rows);
+void clear_on_cuda(Stream& stream, void* data, size_t bytes);
 
 }  // namespace ashlar
 

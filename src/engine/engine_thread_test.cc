@@ -37,8 +37,15 @@ class FailingDevice : public Device {
   std::unique_ptr<Stream> new_stream() override {
     return std::make_unique<FailingStream>(*this, cpu_->new_stream());
   }
-  void copy(Stream&, void* to, const void* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
+  void copy(Stream& stream, void* to, const void* from, size_t bytes) override {
+    cpu_->copy(stream, to, from, bytes);
+  }
+  void copy_rows(Stream& stream, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                 size_t row_bytes, size_t rows) override {
+    cpu_->copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, rows);
+  }
+  void clear(Stream& stream, void* data, size_t bytes) override {
+    cpu_->clear(stream, data, bytes);
   }
 
  private:
@@ -50,6 +57,7 @@ class FailingDevice : public Device {
       if (failing_) return fail(ErrorCode::kDevice, "the device fell off the bus");
       return {};
     }
+    double seconds_since(Event&) override { return 0; }
 
    private:
     const std::atomic<bool>& failing_;
@@ -63,6 +71,9 @@ class FailingDevice : public Device {
     std::unique_ptr<Event> record() override {
       return std::make_unique<FailingEvent>(device_.failing_);
     }
+    void begin_recording() override { stream_->begin_recording(); }
+    Result<std::unique_ptr<Recording>> end_recording() override { return stream_->end_recording(); }
+    void replay(Recording& recording) override { stream_->replay(recording); }
 
    private:
     FailingDevice& device_;

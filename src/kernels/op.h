@@ -1,6 +1,8 @@
 // Op<Args>: the one door every kernel passes. An operation is a constant-initialised object: a
 // name, a contract, a cost and one cell per backend. Calling it checks shapes, reports bytes and
-// flops to the stream's observer, picks the cell and runs it.
+// flops to the stream's observer, picks the cell and runs it. While a stream records, the call is
+// kept with a copy of its arguments: they refer to memory that does not move, never to a host
+// value.
 //
 //   const Op<NormArgs> rms_norm = {"rms_norm", contract, cost, reference, {cpu_cell, cuda_cell}};
 //
@@ -75,6 +77,10 @@ struct Op {
     if (cell == nullptr && backend == Backend::kCpu) cell = reference;
     if (cell == nullptr) [[unlikely]] {
       missing_cell(name, backend, cells[0] != nullptr || reference != nullptr, cells[1] != nullptr);
+    }
+    if (stream.defers()) [[unlikely]] {
+      stream.defer([cell, args](Stream& later) { cell(later, args); });
+      return;
     }
     StreamObserver* observer = stream.observer();
     if (observer == nullptr) [[likely]] {

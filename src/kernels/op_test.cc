@@ -60,6 +60,27 @@ TEST(Op, TellsTheObserverBytesAndFlops) {
   EXPECT_EQ(recorder.begun[0].flops, 3);
 }
 
+TEST(Op, ARecordedCallRunsAtEachReplayWithTheArgumentsItHad) {
+  const auto device = new_cpu_device(1);
+  const auto stream = device->new_stream();
+  float x[3] = {1, 2, 3};
+  stream->begin_recording();
+  for (const float factor : {3.0f, 0.5f}) {
+    kWithCell(*stream, {TensorView(x, DType::kF32, {3}), factor});
+  }
+  const auto recording = stream->end_recording();
+  ASSERT_TRUE(recording);
+  EXPECT_EQ((*recording)->ops(), 2);
+  EXPECT_EQ(x[2], 3.0f) << "nothing runs while it is recorded";
+  stream->replay(**recording);
+  EXPECT_EQ(x[2], 18.0f);
+  x[2] = 1.0f;
+  stream->replay(**recording);
+  EXPECT_EQ(x[2], 6.0f) << "what is in memory now, not then";
+  kWithCell(*stream, {TensorView(x, DType::kF32, {3}), 1.0f});
+  EXPECT_EQ(x[2], 12.0f) << "after it, calls run again";
+}
+
 TEST(OpDeathTest, ContractsAndMissingCellsEndTheProcessByName) {
   const auto device = new_cpu_device(1);
   const auto stream = device->new_stream();

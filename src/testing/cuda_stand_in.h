@@ -21,6 +21,13 @@ class CudaStandIn : public Device {
   void copy(Stream& stream, void* to, const void* from, size_t bytes) override {
     cpu_->copy(stream, to, from, bytes);
   }
+  void copy_rows(Stream& stream, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                 size_t row_bytes, size_t rows) override {
+    cpu_->copy_rows(stream, to, to_pitch, from, from_pitch, row_bytes, rows);
+  }
+  void clear(Stream& stream, void* data, size_t bytes) override {
+    cpu_->clear(stream, data, bytes);
+  }
 
  private:
   std::unique_ptr<Device> cpu_ = new_cpu_device(1);
