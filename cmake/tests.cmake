@@ -3,9 +3,9 @@
 # case: a program loads its models once, and a hundred process starts are saved.
 #
 # A layer's program links only what the layer may use, so a layer can be built and tested while a layer
-# above it does not compile. Tests that need a GPU (name_cuda_test.cc, name_cuda_test.cu) are a program of
-# their own, <name>_cuda_test, so that they can be built, carried and run without the others. Helpers of src/testing come from an archive, of which the linker takes what
-# a test uses.
+# above it does not compile. Tests that need a GPU (name_cuda_test.cc, name_cuda_test.cu) are a
+# program of their own, <name>_cuda_test, so that they can be built on one machine and run on another.
+# Helpers of src/testing come from an archive, of which the linker takes what a test uses.
 
 if(NOT ASHLAR_MODELS_DIR)
   if(DEFINED ENV{XDG_CACHE_HOME} AND NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
