@@ -7,6 +7,8 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/check_vector.h"
+
 namespace ashlar {
 
 [[gnu::weak]] void sample_tokens_cuda(Stream& stream, const SampleTokensArgs& args);
@@ -15,12 +17,6 @@ namespace ashlar {
 namespace {
 
 constexpr double kLeastTemperature = 1e-5;  // below it the sampler is greedy
-
-void check_vector(const ShapeCheck& check, const TensorView& view, int64_t count,
-                  const char* name) {
-  check.shape(view, {count}, name);
-  check.dtype(view, DType::kI32, name);
-}
 
 void check_matrix(const ShapeCheck& check, const TensorView& view, int64_t rows, DType type,
                   const char* name) {

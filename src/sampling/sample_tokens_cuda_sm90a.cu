@@ -14,6 +14,8 @@
 #include <cooperative_groups.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "base/align.h"
 #include "device/launch_cuda.h"
@@ -387,10 +389,11 @@ __global__ void __launch_bounds__(kThreads, 2) sample_tokens_kernel(SampleKernel
 }
 
 // Whether this device runs clusters of 16 CTAs of that size, which is more than every device has
-// to; asked once.
-bool large_clusters_fit(size_t shared_bytes) {
+// to. It allows them, too, which is a state of the device.
+bool allow_large_clusters(int ordinal, size_t shared_bytes) {
   const void* kernel = reinterpret_cast<const void*>(sample_tokens_kernel);
-  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) !=
+  if (cudaSetDevice(ordinal) != cudaSuccess ||
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) !=
           cudaSuccess ||
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(shared_bytes)) != cudaSuccess) {
@@ -415,12 +418,24 @@ bool large_clusters_fit(size_t shared_bytes) {
   return clusters >= 1;
 }
 
+// Asked once a device.
+bool large_clusters_fit(const CudaTraits& traits) {
+  static std::mutex mutex;
+  static std::map<int, bool> known;
+  const std::lock_guard lock(mutex);
+  const auto [entry, unknown] = known.try_emplace(traits.ordinal, false);
+  if (unknown) {
+    entry->second = allow_large_clusters(traits.ordinal, traits.shared_bytes_per_block);
+  }
+  return entry->second;
+}
+
 }  // namespace
 
 void sample_tokens_cuda(Stream& stream, const SampleTokensArgs& args) {
   const int64_t rows = args.logits.dim(0);
   const size_t most = cuda_traits(stream).shared_bytes_per_block;
-  static const bool large_clusters = large_clusters_fit(most);
+  const bool large_clusters = large_clusters_fit(cuda_traits(stream));
   const auto slice_of = [&](int cluster) {
     return round_up(divide_up(args.decodable, cluster), 4);
   };

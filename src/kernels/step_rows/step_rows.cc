@@ -1,18 +1,14 @@
 // Contracts, costs and references of the step's row operations.
 #include "kernels/step_rows/step_rows.h"
 
+#include "kernels/check_vector.h"
+
 namespace ashlar {
 
 [[gnu::weak]] void resolve_rows_cuda(Stream& stream, const ResolveRowsArgs& args);
 [[gnu::weak]] void accept_tokens_cuda(Stream& stream, const AcceptTokensArgs& args);
 
 namespace {
-
-void check_vector(const ShapeCheck& check, const TensorView& view, int64_t count,
-                  const char* name) {
-  check.shape(view, {count}, name);
-  check.dtype(view, DType::kI32, name);
-}
 
 void check_drafts(const ShapeCheck& check, const TensorView& drafts, int64_t slots) {
   check.require(drafts.shape().rank() == 2 && drafts.dim(0) == slots && drafts.contiguous(),
@@ -45,14 +41,14 @@ void resolve_reference(Stream&, const ResolveRowsArgs& args) {
   const int32_t* starts = args.starts.as<int32_t>();
   int32_t* lengths = args.lengths.as<int32_t>();
   for (int64_t s = 0; s < args.slots.dim(0); ++s) {
-    if (starts[s] != kKeepsLength) lengths[slots[s]] = starts[s];
+    if (slots[s] >= 0 && starts[s] != kKeepsLength) lengths[slots[s]] = starts[s];
   }
   for (int64_t t = 0; t < args.tokens.dim(0); ++t) {
     int32_t& token = args.tokens.as<int32_t>()[t];
     int32_t& position = args.positions.as<int32_t>()[t];
     const int32_t s = args.row_sequence.as<int32_t>()[t];
     token = position = 0;
-    if (s < 0) continue;
+    if (s < 0 || slots[s] < 0) continue;
     const int32_t index = static_cast<int32_t>(t) - args.sequence_starts.as<int32_t>()[s];
     token = args.host_tokens.as<int32_t>()[t];
     if (token == kFedToken) {
@@ -88,6 +84,7 @@ OpCost accept_cost(const AcceptTokensArgs& args) {
 
 int32_t accept_sequence(const AcceptTokensArgs& args, int64_t s) {
   const int32_t slot = args.slots.as<int32_t>()[s];
+  if (slot < 0) return 0;
   const int32_t* starts = args.sequence_starts.as<int32_t>();
   const int32_t first = args.first_output.as<int32_t>()[s];
   const int32_t drafts = first == kNoOutput ? 0 : args.draft_counts.as<int32_t>()[s];

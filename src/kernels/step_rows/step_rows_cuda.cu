@@ -25,21 +25,27 @@ struct ResolveKernelArgs {
   int32_t* tokens;
   int32_t* positions;
   int32_t rows;
+  int32_t sequences;
   int32_t draft_stride;
 };
 
-// A length that `starts` sets is written by the first row of its sequence; no row reads it, since
-// all take the start itself.
+// Thread i serves row i, and sequence i for the length that `starts` sets; no row reads such a
+// length, since all take the start itself.
 __global__ void __launch_bounds__(kThreads) resolve_rows_kernel(ResolveKernelArgs args) {
   wait_for_predecessor();
   let_successor_start();
   const int32_t t = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
+  if (t < args.sequences) {
+    const int32_t slot = args.slots[t];
+    const int32_t start = args.starts[t];
+    if (slot >= 0 && start != kKeepsLength) args.lengths[slot] = start;
+  }
   if (t >= args.rows) return;
   int32_t token = 0;
   int32_t position = 0;
   const int32_t s = args.row_sequence[t];
-  if (s >= 0) {
-    const int32_t slot = args.slots[s];
+  const int32_t slot = s >= 0 ? args.slots[s] : -1;
+  if (slot >= 0) {
     const int32_t index = t - args.sequence_starts[s];
     const int32_t start = args.starts[s];
     token = args.host_tokens[t];
@@ -48,7 +54,6 @@ __global__ void __launch_bounds__(kThreads) resolve_rows_kernel(ResolveKernelArg
                          : args.drafts[static_cast<int64_t>(slot) * args.draft_stride + index - 1];
     }
     position = (start == kKeepsLength ? args.lengths[slot] : start) + index;
-    if (start != kKeepsLength && index == 0) args.lengths[slot] = start;
   }
   args.tokens[t] = token;
   args.positions[t] = position;
@@ -78,6 +83,10 @@ __global__ void __launch_bounds__(kThreads) accept_tokens_kernel(AcceptKernelArg
   const int32_t s = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
   if (s >= args.sequences) return;
   const int32_t slot = args.slots[s];
+  if (slot < 0) {
+    args.accepted[s] = 0;
+    return;
+  }
   const int32_t first = args.first_output[s];
   const int32_t drafts = first == kNoOutput ? 0 : args.draft_counts[s];
   int32_t length =
@@ -120,9 +129,12 @@ void resolve_rows_cuda(Stream& stream, const ResolveRowsArgs& args) {
                                          args.tokens.as<int32_t>(),
                                          args.positions.as<int32_t>(),
                                          static_cast<int32_t>(args.tokens.dim(0)),
+                                         static_cast<int32_t>(args.slots.dim(0)),
                                          static_cast<int32_t>(args.drafts.dim(1))};
-  launch(stream, "resolve_rows", resolve_rows_kernel,
-         {.grid = grid_for(args.tokens.dim(0)), .block = dim3(kThreads)}, kernel_args);
+  launch(
+      stream, "resolve_rows", resolve_rows_kernel,
+      {.grid = grid_for(std::max(args.tokens.dim(0), args.slots.dim(0))), .block = dim3(kThreads)},
+      kernel_args);
 }
 
 void accept_tokens_cuda(Stream& stream, const AcceptTokensArgs& args) {

@@ -15,7 +15,8 @@ constexpr int64_t kSlots = 90;
 constexpr int64_t kDrafts = 3;
 constexpr int64_t kColumns = 50;
 
-// A random step of up to kSlots sequences, with padding at the end.
+// A random step of up to kSlots sequences, with padding at the end and padding sequences among
+// them, whose entries point nowhere.
 struct RandomStep {
   explicit RandomStep(uint64_t seed) {
     Random random(seed);
@@ -28,6 +29,7 @@ struct RandomStep {
         drafts.push_back(static_cast<int32_t>(random.below(kColumns)));
       if (random.below(3) == 0) continue;
       add_sequence(random, slot);
+      if (random.below(6) == 0) add_padding(random);
     }
     for (int i = 0; i < 5; ++i) {
       host_tokens.push_back(7);
@@ -37,18 +39,32 @@ struct RandomStep {
       counts.push_back(static_cast<int32_t>(random.below(3)));
   }
 
+  void add_padding(Random& random) {
+    const int32_t s = static_cast<int32_t>(slots.size());
+    slots.push_back(-1);
+    starts.push_back(1'000'000);
+    first_output.push_back(1'000'000);
+    draft_counts.push_back(kDrafts);
+    const int64_t count = random.below(3);
+    for (int64_t i = 0; i < count; ++i) {
+      host_tokens.push_back(kFedToken);
+      row_sequence.push_back(s);
+    }
+    starts_at.push_back(starts_at.back() + static_cast<int32_t>(count));
+  }
+
   void add_sequence(Random& random, int32_t slot) {
     const int32_t s = static_cast<int32_t>(slots.size());
     slots.push_back(slot);
     const bool fed = random.below(2) == 0;
-    const int64_t count = fed ? 1 + random.below(kDrafts + 1) : 1 + random.below(20);
+    const int64_t count = fed ? 1 + random.below(kDrafts + 1) : random.below(20);
     starts.push_back(random.below(4) == 0 ? static_cast<int32_t>(random.below(50)) : kKeepsLength);
     for (int64_t i = 0; i < count; ++i) {
       host_tokens.push_back(fed ? kFedToken : static_cast<int32_t>(random.below(kColumns)));
       row_sequence.push_back(s);
     }
     starts_at.push_back(starts_at.back() + static_cast<int32_t>(count));
-    if (!fed && random.below(2) == 0) {
+    if (count == 0 || (!fed && random.below(2) == 0)) {
       first_output.push_back(kNoOutput);
       draft_counts.push_back(0);
       return;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -71,6 +72,100 @@ TEST(StepRows, TokensAndPositionsComeFromTheSlots) {
   EXPECT_EQ(tokens, (Ints{3, 4, 70, 5, 8, 0}));
   EXPECT_EQ(positions, (Ints{100, 101, 10, 11, 20, 0}));
   EXPECT_EQ(f.lengths, (Ints{10, 20, 100}));
+}
+
+// What a recorded step of fixed size holds beyond the sequences of this one: indices of padding
+// point far outside everything.
+TEST(StepRows, PaddingIsNeitherReadNorWritten) {
+  constexpr int32_t kFar = 1'000'000'000;
+  Fixture f;
+  f.slots = {-1, 1, -1, -1};
+  f.sequence_starts = {0, 2, 4, 5, 5};
+  Ints host_tokens = {kFedToken, 4, kFedToken, 6, 7};
+  Ints row_sequence = {0, 0, 1, 1, 2};
+  Ints starts = {kFar, kKeepsLength, kFar, kFar};
+  Ints tokens(5, -9);
+  Ints positions(5, -9);
+  resolve_rows(*f.stream, {.host_tokens = view(host_tokens),
+                           .row_sequence = view(row_sequence),
+                           .sequence_starts = view(f.sequence_starts),
+                           .slots = view(f.slots),
+                           .starts = view(starts),
+                           .feed = view(f.feed),
+                           .lengths = view(f.lengths),
+                           .drafts = view(f.drafts, 3),
+                           .tokens = view(tokens),
+                           .positions = view(positions)});
+  EXPECT_EQ(tokens, (Ints{0, 0, 71, 6, 0}));
+  EXPECT_EQ(positions, (Ints{0, 0, 20, 21, 0}));
+  EXPECT_EQ(f.lengths, (Ints{10, 20, 30}));
+
+  Ints first_output = {kFar, 0, 0, kFar};
+  Ints draft_counts = {kFar, 0, 1, kFar};
+  Ints sampled = {9};
+  Ints failures = {0};
+  Ints accepted(4, -9);
+  accept_tokens(*f.stream, {.slots = view(f.slots),
+                            .sequence_starts = view(f.sequence_starts),
+                            .first_output = view(first_output),
+                            .draft_counts = view(draft_counts),
+                            .sampled = view(sampled),
+                            .failures = view(failures),
+                            .feed = view(f.feed),
+                            .lengths = view(f.lengths),
+                            .drafts = view(f.drafts, 3),
+                            .counts = view(f.counts, 3),
+                            .counted = view(f.counted),
+                            .accepted = view(accepted)});
+  EXPECT_EQ(accepted, (Ints{0, 1, 0, 0}));
+  EXPECT_EQ(f.feed, (Ints{70, 9, 72}));
+  EXPECT_EQ(f.lengths, (Ints{10, 22, 30}));
+  EXPECT_EQ(f.counts[1 * 10 + 9], 1);
+  EXPECT_EQ(std::count(f.counts.begin(), f.counts.end(), 0), 29);
+}
+
+// Chunks of prompts: no output row in the whole step. The last sequence has no rows but a start.
+TEST(StepRows, SequencesWithoutOutputOnlyAdvance) {
+  Fixture f;
+  f.sequence_starts = {0, 5, 12, 12};
+  Ints host_tokens(12, 3);
+  Ints row_sequence = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1};
+  Ints starts = {kKeepsLength, 100, 40};
+  Ints tokens(12, -9);
+  Ints positions(12, -9);
+  resolve_rows(*f.stream, {.host_tokens = view(host_tokens),
+                           .row_sequence = view(row_sequence),
+                           .sequence_starts = view(f.sequence_starts),
+                           .slots = view(f.slots),
+                           .starts = view(starts),
+                           .feed = view(f.feed),
+                           .lengths = view(f.lengths),
+                           .drafts = view(f.drafts, 3),
+                           .tokens = view(tokens),
+                           .positions = view(positions)});
+  EXPECT_EQ(positions, (Ints{30, 31, 32, 33, 34, 100, 101, 102, 103, 104, 105, 106}));
+  EXPECT_EQ(f.lengths, (Ints{100, 40, 30}));
+
+  Ints first_output(3, kNoOutput);
+  Ints draft_counts = {0, 7, 0};  // without output they mean nothing
+  Ints none;
+  Ints accepted(3, -9);
+  accept_tokens(*f.stream, {.slots = view(f.slots),
+                            .sequence_starts = view(f.sequence_starts),
+                            .first_output = view(first_output),
+                            .draft_counts = view(draft_counts),
+                            .sampled = view(none),
+                            .failures = view(none),
+                            .feed = view(f.feed),
+                            .lengths = view(f.lengths),
+                            .drafts = view(f.drafts, 3),
+                            .counts = view(f.counts, 3),
+                            .counted = view(f.counted),
+                            .accepted = view(accepted)});
+  EXPECT_EQ(accepted, (Ints{0, 0, 0}));
+  EXPECT_EQ(f.feed, (Ints{70, 71, 72}));
+  EXPECT_EQ(f.lengths, (Ints{107, 40, 35}));
+  EXPECT_EQ(std::count(f.counts.begin(), f.counts.end(), 0), 30);
 }
 
 TEST(StepRows, ADraftStaysIfItIsTheTokenSampledBeforeIt) {
