@@ -33,6 +33,7 @@ struct ModelInfo {
   int64_t vocabulary = 0;      // V: columns of the logits, the checkpoint's rows
   int64_t decodable = 0;       // ids the tokenizer can print; columns from here on are -inf
   int64_t context_length = 0;  // positions the checkpoint was made for
+  int64_t most_sequences = 0;  // that a step may have on its device; 0: any number
   int64_t weight_bytes = 0;    // that one step reads, as they are stored
   std::string weight_formats;  // "Q4_1 60 %, Q8_0 40 %" by bytes
 };

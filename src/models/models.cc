@@ -26,6 +26,7 @@ constexpr const ModelFamily* kFamilies[] = {
 void Model::adopt(ModelInfo info, const ModelBuilder& builder,
                   std::shared_ptr<const Checkpoint> checkpoint) {
   info_ = std::move(info);
+  info_.most_sequences = builder.most_sequences();
   state_needs_ = builder.state_needs();
   paged_shapes_ = builder.paged_shapes();
   checkpoint_ = std::move(checkpoint);

@@ -269,6 +269,7 @@ TEST(Refusals, NameWhatACudaDeviceDoesNotTake) {
     ASSERT_TRUE(loaded.has_value()) << model.name << ": " << loaded.error().message;
     EXPECT_EQ((*loaded)->model().info().weight_formats, "BF16 100 %");
     EXPECT_EQ((*loaded)->model().paged_shapes().front().type, DType::kBF16);
+    EXPECT_EQ((*loaded)->model().info().most_sequences, 1024);
   }
 }
 

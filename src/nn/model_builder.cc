@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/attention/attention_scratch.h"
+
 namespace ashlar {
 
 namespace {
@@ -165,6 +167,8 @@ int ModelBuilder::add_paged(int64_t kv_heads, int64_t head_size, int64_t window)
       {.bytes_per_position = 2 * kv_heads * head_size * static_cast<int64_t>(dtype_bytes(kv_type_)),
        .window = window});
 }
+
+int64_t ModelBuilder::most_sequences() const { return attention_most_sequences(device_.backend()); }
 
 void ModelBuilder::count(const Weight& weight) {
   weight_bytes_ += weight.storage_bytes();

@@ -65,6 +65,8 @@ class ModelBuilder {
   void ignore_tensor(const std::string& name) { checkpoint_.claim(name); }
 
   int add_paged(int64_t kv_heads, int64_t head_size, int64_t window);
+  // That a step may have on the device; 0: any number.
+  int64_t most_sequences() const;
 
   // Refuses tensors that nothing claimed. To be called last.
   Status finish() const { return checkpoint_.refuse_unclaimed(); }

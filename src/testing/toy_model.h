@@ -25,6 +25,7 @@ class ToyModel : public Model {
 
   // A row with this input token gets NaN logits and leaves NaN in its pages. -1: none.
   void set_poison(int32_t token) { poison_ = token; }
+  void set_most_sequences(int64_t most) { info_.most_sequences = most; }
 
   int64_t forwards() const { return forwards_; }
   int64_t most_rows() const { return most_rows_; }

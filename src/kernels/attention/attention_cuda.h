@@ -9,12 +9,12 @@
 #include <cstdint>
 
 #include "device/device.h"
+#include "kernels/attention/attention_scratch.h"
 
 namespace ashlar {
 
-constexpr int kAttentionMaxSequences = 1024;  // of a call: the kernels keep one number for each
-constexpr int kDecodePairs = 8;               // (row, head of a group) pairs of one decode block
-constexpr int kFewPairs = 32;                 // of a sequence: more go to the prefill kernel
+constexpr int kDecodePairs = 8;  // (row, head of a group) pairs of one decode block
+constexpr int kFewPairs = 32;    // of a sequence: more go to the prefill kernel
 
 // A kernel parameter, by value. Strides are in elements.
 struct AttentionCudaArgs {

@@ -24,6 +24,12 @@ struct AttentionSizes {
 
 constexpr int64_t kAttentionDecodePairs = 8;  // of a part
 
+// Sequences of a call; 0: any number. A CUDA kernel keeps one number for each.
+constexpr int kAttentionMaxSequences = 1024;
+constexpr int64_t attention_most_sequences(Backend backend) {
+  return backend == Backend::kCuda ? kAttentionMaxSequences : 0;
+}
+
 struct AttentionDecodeCut {
   int64_t ctas = 0;
   int64_t run_slots = 0;  // parts that a CTA may keep
