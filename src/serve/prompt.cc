@@ -15,14 +15,15 @@ ApiStatus check_size(std::string_view param, size_t bytes, const PromptLimits& l
                 limits.max_bytes);
 }
 
-// Each token stands for at most so many bytes, so a longer text has too many tokens whatever it
+// Where each token stands for at most so many bytes, a longer text has too many tokens whatever it
 // says.
 ApiStatus check_fits(std::string_view param, size_t bytes, const PromptLimits& limits) {
+  if (limits.token_bytes == 0) return {};
   const int64_t most = (limits.max_context + 1) * limits.token_bytes;
   if (static_cast<int64_t>(bytes) <= most) return {};
   auto error = refuse(param,
                       "{} bytes are more than the {} that could fit: the context holds {} tokens, "
-                      "the answer included, and the longest token has {} bytes",
+                      "the answer included, and a token stands for at most {} bytes",
                       bytes, most, limits.max_context, limits.token_bytes);
   error.value().code = "context_length_exceeded";
   return error;
@@ -101,14 +102,6 @@ ApiStatus prepare_completion(PreparedRequest& out, const ServedModel& model,
 }
 
 }  // namespace
-
-int64_t longest_token_bytes(const Tokenizer& tokenizer) {
-  size_t longest = 4;
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    longest = std::max(longest, tokenizer.token_bytes(id).size());
-  }
-  return static_cast<int64_t>(longest);
-}
 
 ApiError unknown_model(std::string_view name, const ServedModel& model) {
   ApiError error;

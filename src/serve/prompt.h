@@ -25,13 +25,10 @@ struct ServedModel {
   SamplingParams defaults;                    // of fields that a request does not send
 };
 
-// Bytes of the longest token, at least those of one character.
-int64_t longest_token_bytes(const Tokenizer& tokenizer);
-
 struct PromptLimits {
   int64_t max_bytes = 0;    // of a text that is encoded
   int64_t max_context = 0;  // in tokens; a text that cannot fit is refused before it is encoded
-  int64_t token_bytes = 0;  // longest_token_bytes()
+  int64_t token_bytes = 0;  // Tokenizer::most_text_bytes()
   int64_t max_prompts = 0;  // times n: answers that one request may ask for
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };

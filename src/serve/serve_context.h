@@ -20,12 +20,12 @@ struct ServeContext {
   ServeContext(EngineThread& e, ServedModel m, ServerOptions o)
       : engine(e),
         model(std::make_shared<const ServedModel>(std::move(m))),
-        token_bytes(longest_token_bytes(*model->tokenizer)),
+        token_bytes(model->tokenizer->most_text_bytes()),
         options(std::move(o)) {}
 
   EngineThread& engine;
   const std::shared_ptr<const ServedModel> model;
-  const int64_t token_bytes;  // longest_token_bytes()
+  const int64_t token_bytes;  // Tokenizer::most_text_bytes()
   const ServerOptions options;
   std::string version;  // of the program, for system_fingerprint
   int64_t created = 0;  // when the server started, seconds since 1970

@@ -18,6 +18,7 @@ struct Tokenizer::State {
   std::vector<uint8_t> flags;     // [ids]
   LeadingSpace leading_space = LeadingSpace::kKept;
   int vocab_size = 0;
+  uint64_t most_text = 0;
   std::optional<int32_t> bos, eos;
   std::string bos_text, eos_text;
   // The handle's own post-processor adds BOS and EOS; otherwise the two flags below do.
@@ -41,9 +42,9 @@ struct Tokenizer::State {
 Status Tokenizer::State::read_table() {
   RustBuffer text, ends, marks, error;
   AshlarStrip strip = ASHLAR_STRIP_NONE;
-  ASHLAR_TRY(rust_status(
-      ashlar_tokenizer_table(handle, text.out(), ends.out(), marks.out(), &strip, error.out()),
-      error));
+  ASHLAR_TRY(rust_status(ashlar_tokenizer_table(handle, text.out(), ends.out(), marks.out(), &strip,
+                                                &most_text, error.out()),
+                         error));
   bytes = text.text();
   offsets = ends.array<uint32_t>();
   flags = marks.array<uint8_t>();
@@ -197,6 +198,8 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOpti
   }
   return ids;
 }
+
+int64_t Tokenizer::most_text_bytes() const { return static_cast<int64_t>(state_->most_text); }
 
 int Tokenizer::vocab_size() const { return state_->vocab_size; }
 

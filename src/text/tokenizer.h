@@ -51,6 +51,9 @@ class Tokenizer {
   int vocab_size() const;
   // What an id adds to decoded text, perhaps part of a code point; empty for an id without a token.
   std::string_view token_bytes(int32_t id) const;
+  // The most bytes of a text that one token of encode() stands for; 0 where there is no bound,
+  // since text may vanish or any amount of it become one token.
+  int64_t most_text_bytes() const;
   bool is_special(int32_t id) const;  // a control or unknown token
   std::optional<int32_t> token_to_id(
       std::string_view token) const;  // by its spelling in the vocabulary

@@ -92,6 +92,74 @@ Tokenizer make(const Json& json, std::string_view config = kConfig) {
   return *tokenizer;
 }
 
+// All 256 byte letters in front, so that no byte of a text can vanish.
+Json whole_byte_level() {
+  Json out = byte_level();
+  Json& vocab = out["model"]["vocab"];
+  vocab = Json::object();
+  const auto add = [&vocab](char32_t letter) {
+    std::string utf8;
+    if (letter < 0x80) {
+      utf8 += static_cast<char>(letter);
+    } else {
+      utf8 += static_cast<char>(0xc0 | letter >> 6);
+      utf8 += static_cast<char>(0x80 | (letter & 0x3f));
+    }
+    const int id = static_cast<int>(vocab.size());
+    vocab[utf8] = id;
+  };
+  for (char32_t c = 33; c <= 126; ++c) add(c);
+  for (char32_t c = 161; c <= 255; ++c) {
+    if (c != 173) add(c);
+  }
+  for (char32_t c = 0x100; c < 0x100 + 68; ++c) add(c);
+  vocab["\u0120\u0120\u0120\u0120\u0120\u0120\u0120"] = 256;
+  out["model"]["merges"] = Json::array();
+  out["added_tokens"] = {added(257, "<s>", true), added(258, "</s>", true)};
+  out["post_processor"]["special_tokens"]["<s>"]["ids"] = {257};
+  return out;
+}
+
+TEST(TokenizerJson, KnowsHowMuchTextATokenStandsFor) {
+  const auto bytes = [](const Json& json) { return make(json).most_text_bytes(); };
+  const Json whole = whole_byte_level();
+  EXPECT_EQ(bytes(whole), 7) << "seven spaces";
+  Json longer = whole;
+  longer["added_tokens"].push_back(added(259, "<a long one>", false));
+  EXPECT_EQ(bytes(longer), 12);
+  Json composed = whole;
+  composed["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(bytes(composed), 6 * 7);
+
+  EXPECT_EQ(bytes(byte_level()), 0) << "letters that the vocabulary lacks vanish";
+  Json swallows = whole;
+  swallows["added_tokens"][0]["lstrip"] = true;
+  EXPECT_EQ(bytes(swallows), 0);
+  Json strips = whole;
+  strips["normalizer"] = {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
+  EXPECT_EQ(bytes(strips), 0);
+  Json removes = whole;
+  removes["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers",
+                               {{{"type", "Split"},
+                                 {"pattern", {{"String", "-"}}},
+                                 {"behavior", "Removed"},
+                                 {"invert", false}},
+                                whole["pre_tokenizer"]}}};
+  EXPECT_EQ(bytes(removes), 0);
+  removes["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Isolated";
+  EXPECT_EQ(bytes(removes), 7);
+
+  Json unknown = sentencepiece();
+  EXPECT_EQ(bytes(unknown), 0) << "two bytes of 256, and no unknown token";
+  unknown["model"]["unk_token"] = "a";
+  EXPECT_EQ(bytes(unknown), 4 * 6) << "<0xC3> and <tool> are the longest spellings";
+  unknown["model"]["fuse_unk"] = true;
+  EXPECT_EQ(bytes(unknown), 0);
+  EXPECT_EQ(make(unknown).encode("a" + std::string(3000, '?'), {.add_special = false})->size(), 3u)
+      << "which is why";
+}
+
 TEST(TokenizerJson, SpecialTokensOnlyWhereAskedFor) {
   const Tokenizer tokenizer = make(byte_level());
   EXPECT_EQ(*tokenizer.encode("ab a"), (Ids{4, 3, 2, 0}));  // longer than the stored truncation

@@ -92,10 +92,11 @@ enum AshlarStrip : int32_t {
 };
 
 // What every id decodes to: token i is bytes[offsets[i] .. offsets[i + 1]). `offsets` holds uint32,
-// one more than there are ids; `flags` holds one byte an id.
+// one more than there are ids; `flags` holds one byte an id. `most_text`: bytes of a text that one
+// token can stand for; 0: no bound.
 AshlarStatus ashlar_tokenizer_table(const AshlarTokenizer* tokenizer, AshlarBuffer* bytes,
                                     AshlarBuffer* offsets, AshlarBuffer* flags, AshlarStrip* strip,
-                                    AshlarBuffer* error);
+                                    uint64_t* most_text, AshlarBuffer* error);
 
 // Where a named pre-tokenizer of "gpt2" vocabularies cuts a text: `ends` holds the uint32 byte end
 // of each fragment. Encoding does this by itself; alone it is for looking at a vocabulary's splits

@@ -205,6 +205,7 @@ pub unsafe extern "C" fn ashlar_tokenizer_table(
     offsets: *mut Buffer,
     flags: *mut Buffer,
     strip: *mut Strip,
+    most_text: *mut u64,
     error: *mut Buffer,
 ) -> Status {
     unsafe {
@@ -214,6 +215,7 @@ pub unsafe extern "C" fn ashlar_tokenizer_table(
             put(offsets, table.offsets.iter().flat_map(|o| o.to_ne_bytes()).collect());
             put(flags, table.flags);
             *strip = table.strip;
+            *most_text = table.most_text as u64;
             Ok(())
         })
     }

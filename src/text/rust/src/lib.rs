@@ -12,6 +12,7 @@ mod pre_tokenizer;
 mod python;
 mod python_methods;
 mod python_text;
+mod reach;
 mod score_bpe;
 mod source;
 mod special;

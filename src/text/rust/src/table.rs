@@ -26,13 +26,14 @@ pub struct Table {
     pub offsets: Vec<u32>,
     pub flags: Vec<u8>,
     pub strip: Strip,
+    pub most_text: usize, // bytes of text that one token can stand for, see reach.rs; 0: no bound
 }
 
 impl Table {
     pub fn new(ids: usize, strip: Strip) -> Self {
         let mut offsets = Vec::with_capacity(ids + 1);
         offsets.push(0);
-        Self { bytes: Vec::new(), offsets, flags: Vec::with_capacity(ids), strip }
+        Self { bytes: Vec::new(), offsets, flags: Vec::with_capacity(ids), strip, most_text: 0 }
     }
 
     /// Ends the token whose bytes were appended to `bytes` since the last call.

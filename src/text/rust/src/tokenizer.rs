@@ -6,6 +6,7 @@ use serde::Deserialize;
 use tokenizers::{AddedVocabulary, Encoding, Model, OffsetType, PostProcessor, PreTokenizer};
 
 use crate::failure::{panic_text, Failure};
+use crate::reach;
 use crate::table::{self, Decoding, Table};
 use crate::vocabulary::{Vocabulary, VocabularyTokenizer};
 
@@ -78,9 +79,7 @@ impl Tokenizer {
 /// of the file as any other.
 fn blame_file<T>(body: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => {
-            result.map_err(|error| Failure::corrupt(format!("tokenizer.json: {error}")))
-        }
+        Ok(result) => result.map_err(|error| Failure::corrupt(format!("tokenizer.json: {error}"))),
         Err(payload) => {
             Err(Failure::corrupt(format!("tokenizer.json: {}", panic_text(payload.as_ref()))))
         }
@@ -122,6 +121,7 @@ impl JsonTokenizer {
         }
         let added = self.inner.get_added_vocabulary();
         let mut table = Table::new(ids, self.decoding.strip());
+        table.most_text = reach::of_json(&self.inner);
         for id in 0..ids as u32 {
             let mut flags = 0;
             if let Some(token) = self.inner.id_to_token(id) {

@@ -13,6 +13,7 @@ use tokenizers::{Model, OffsetReferential, OffsetType};
 use crate::byte_letters;
 use crate::failure::Failure;
 use crate::pre_tokenizer::Splitter;
+use crate::reach;
 use crate::score_bpe::ScoreBpe;
 use crate::special::{Cutter, Piece};
 use crate::table::{self, Strip, Table};
@@ -140,6 +141,7 @@ impl VocabularyTokenizer {
             _ => Strip::None,
         };
         let mut out = Table::new(self.kinds.len(), strip);
+        out.most_text = self.most_text();
         for (id, kind) in self.kinds.iter().enumerate() {
             let text = match &self.merger {
                 Merger::Letters { model, .. } => model.id_to_token(id as u32).unwrap_or_default(),
@@ -170,6 +172,28 @@ impl VocabularyTokenizer {
             out.close(flags)?;
         }
         Ok(out)
+    }
+}
+
+impl VocabularyTokenizer {
+    /// Tokens that are cut out of the text, and those of a model with scores, stand for their spelling at most.
+    fn most_text(&self) -> usize {
+        let sizes = |of: &dyn Fn(u32, Kind) -> usize| {
+            self.kinds.iter().enumerate().map(|(id, kind)| of(id as u32, *kind)).max().unwrap_or(0)
+        };
+        let longest = match &self.merger {
+            Merger::Letters { model, .. } if !reach::has_all_letters(model) => return 0,
+            Merger::Letters { model, .. } => sizes(&|id, kind| {
+                let text = model.id_to_token(id).unwrap_or_default();
+                if kind == Kind::Normal {
+                    reach::letters_text(&text)
+                } else {
+                    text.len()
+                }
+            }),
+            Merger::Scores { model, .. } => sizes(&|id, _| model.text_of(id).len()),
+        };
+        longest.max(reach::LONGEST_CHARACTER)
     }
 }
 
