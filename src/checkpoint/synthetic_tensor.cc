@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <functional>
 #include <system_error>
 #include <thread>
@@ -23,15 +24,17 @@ namespace {
 constexpr int64_t kRun = 16;
 constexpr int64_t kElementsOfAThread = 1 << 18;  // fewer are not worth starting one
 
+// Elements [begin, end) into out[0 ...].
 void fill(const SyntheticValues& values, int64_t begin, int64_t end, uint16_t* out) {
   // Runs of a fixed length become vector instructions.
-  int64_t i = begin;
-  for (; i + kRun <= end; i += kRun) {
+  const int64_t count = end - begin;
+  int64_t i = 0;
+  for (; i + kRun <= count; i += kRun) {
     for (int64_t j = 0; j < kRun; ++j) {
-      out[i + j] = synthetic_bf16(values, static_cast<uint64_t>(i + j));
+      out[i + j] = synthetic_bf16(values, static_cast<uint64_t>(begin + i + j));
     }
   }
-  for (; i < end; ++i) out[i] = synthetic_bf16(values, static_cast<uint64_t>(i));
+  for (; i < count; ++i) out[i] = synthetic_bf16(values, static_cast<uint64_t>(begin + i));
 }
 
 int usable_threads() {
@@ -47,12 +50,12 @@ void fill_by_threads(const SyntheticValues& values, int64_t elements, uint16_t* 
   int64_t begin = 0;
   for (; begin + size < elements; begin += size) {
     try {
-      threads.emplace_back(fill, std::cref(values), begin, begin + size, out);
+      threads.emplace_back(fill, std::cref(values), begin, begin + size, out + begin);
     } catch (const std::system_error&) {
       break;  // no more threads: the rest is done here
     }
   }
-  fill(values, begin, elements, out);
+  fill(values, begin, elements, out + begin);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -82,8 +85,22 @@ const std::byte* SyntheticTensor::data() {
     fill_by_threads(values_, elements_, static_cast<uint16_t*>(memory_));
     CHECK(::mprotect(memory_, bytes(), PROT_READ) == 0);
     filled_ = true;
+    ++fills_;
   }
   return static_cast<const std::byte*>(memory_);
+}
+
+void SyntheticTensor::read(size_t offset, std::span<std::byte> out) const {
+  CHECK(offset % sizeof(uint16_t) == 0 && out.size() % sizeof(uint16_t) == 0);
+  CHECK(offset <= bytes() && out.size() <= bytes() - offset);
+  CHECK(reinterpret_cast<uintptr_t>(out.data()) % sizeof(uint16_t) == 0);
+  if (zeros_) {
+    std::memset(out.data(), 0, out.size());
+    return;
+  }
+  const auto begin = static_cast<int64_t>(offset / sizeof(uint16_t));
+  const auto count = static_cast<int64_t>(out.size() / sizeof(uint16_t));
+  fill(values_, begin, begin + count, reinterpret_cast<uint16_t*>(out.data()));
 }
 
 void SyntheticTensor::give_back() {
@@ -94,6 +111,11 @@ void SyntheticTensor::give_back() {
   CHECK(::madvise(memory_, bytes(), MADV_REMOVE) == 0);
   CHECK(::mprotect(memory_, bytes(), PROT_NONE) == 0);
   filled_ = false;
+}
+
+int64_t SyntheticTensor::fills() {
+  const std::lock_guard lock(mutex_);
+  return fills_;
 }
 
 }  // namespace ashlar

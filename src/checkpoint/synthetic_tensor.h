@@ -11,9 +11,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "base/error.h"
-#include "checkpoint/synthetic_values.h"
+#include "tensor/synthetic_values.h"
 
 namespace ashlar {
 
@@ -30,9 +31,15 @@ class SyntheticTensor {
   const SyntheticValues& values() const { return values_; }
   size_t bytes() const { return static_cast<size_t>(elements_) * sizeof(uint16_t); }
 
+  // Bytes [offset, offset + out.size()) as data() would show them, made for this call alone. Whole
+  // elements. Any thread, at any time.
+  void read(size_t offset, std::span<std::byte> out) const;
+
   // Any thread may call these; who gives back answers for the other readers.
   const std::byte* data();
   void give_back();
+  // How often data() had to generate.
+  int64_t fills();
 
  private:
   SyntheticTensor(const SyntheticValues& values, int64_t elements, bool zeros, void* memory)
@@ -44,6 +51,7 @@ class SyntheticTensor {
   void* const memory_;
   std::mutex mutex_;
   bool filled_ = false;
+  int64_t fills_ = 0;
 };
 
 }  // namespace ashlar

@@ -36,7 +36,8 @@ class RowFormat : public WeightFormat {
 
  private:
   const RowCodec* codec(StorageType type) const;
-  Result<PackedRows> load_part(const WeightPart& part) const;
+  // generated: the rows will be made elsewhere, so their bytes are not asked for.
+  Result<PackedRows> load_part(const WeightPart& part, bool generated) const;
 
   std::span<const RowStorage> storages_;
 };

@@ -12,6 +12,7 @@
 #include "device/cores.h"
 #include "device/thread_pool.h"
 #include "formats/dense/dense.h"
+#include "formats/generated_rows.h"
 #include "formats/row_format.h"
 #include "kernels/gather_dense/gather_dense.h"
 #include "kernels/tile_matmul/tile_matmul.h"
@@ -22,6 +23,7 @@ namespace ashlar {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{8} << 20;
+constexpr int64_t kGeneratedBytes = int64_t{64} << 20;
 constexpr int kMostThreads = 8;
 constexpr int64_t kRowsAtOnce = 8;        // of a thread
 constexpr int64_t kTileAlignment = 1024;  // of TileWeight's data
@@ -146,6 +148,29 @@ struct Chunk {
   std::unique_ptr<Event> done;
 };
 
+// Makes all rows on the device. Waits for it.
+Status generate(Bf16Weight& weight, std::span<const TileSource> parts, Device& device,
+                Stream& stream) {
+  const int64_t row_bytes = weight.inputs() * kElementBytes;
+  int64_t at_once = weight.outputs();
+  Buffer staging;  // one is enough: the stream does everything in order
+  if (weight.rows().empty()) {
+    at_once = std::clamp<int64_t>(kGeneratedBytes / row_bytes, 1, at_once);
+    ASHLAR_ASSIGN(staging, device.allocate(static_cast<size_t>(at_once * row_bytes)));
+  }
+  for (int64_t begin = 0; begin < weight.outputs(); begin += at_once) {
+    const int64_t count = std::min(at_once, weight.outputs() - begin);
+    const TensorView rows = weight.rows().empty()
+                                ? staging.view(DType::kBF16, {count, weight.inputs()})
+                                : weight.rows().slice_rows(begin, count);
+    generate_rows(stream, parts, begin, rows);
+    if (!weight.tiles().data.empty()) {
+      tile_pack(stream, {.rows = rows, .first = begin, .weight = weight.tiles()});
+    }
+  }
+  return stream.synchronize();
+}
+
 // Rounds all rows and gives them to the weight. Waits for the device.
 Status fill(Bf16Weight& weight, std::vector<PackedRows> parts, Device& device, Stream& stream) {
   const int64_t row_bytes = weight.inputs() * kElementBytes;
@@ -211,7 +236,11 @@ Result<std::unique_ptr<Weight>> make_tile_weight(std::vector<TileSource> parts, 
   auto weight = std::make_unique<Bf16Weight>(std::move(parts), format_name(rows));
   const std::unique_ptr<Stream> stream = device.new_stream();
   ASHLAR_TRY(weight->allocate(shape, use, device, *stream));
-  ASHLAR_TRY(fill(*weight, std::move(rows), device, *stream));
+  if (rows.front().data == nullptr) {
+    ASHLAR_TRY(generate(*weight, sources, device, *stream));
+  } else {
+    ASHLAR_TRY(fill(*weight, std::move(rows), device, *stream));
+  }
   for (const TileSource& source : sources) source.tensor->give_back();
   return weight;
 }

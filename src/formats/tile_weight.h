@@ -16,7 +16,7 @@
 namespace ashlar {
 
 struct TileSource {
-  PackedRows rows;
+  PackedRows rows;  // data is null: the tensor is generated, and so are its rows on the device
   const StoredTensor* tensor = nullptr;  // whose rows these are; lives as long as the weight
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/synthetic_tensor.h"
 #include "formats/format.h"
 #include "testing/device_tensor.h"
 #include "testing/gguf_writer.h"
@@ -53,6 +54,12 @@ class TileWeights {
     auto weight = load_weight(parts, device_);
     EXPECT_TRUE(weight.has_value()) << weight.error().message;
     return weight.has_value() ? std::move(*weight) : nullptr;
+  }
+  // How often generated tensors were made on the host.
+  int64_t synthetic_fills() const {
+    int64_t fills = 0;
+    for (const StoredTensor& tensor : checkpoint_->tensors()) fills += tensor.synthetic->fills();
+    return fills;
   }
   std::string refusal(std::vector<WeightPart> parts) {
     auto weight = load_weight(parts, device_);
@@ -219,14 +226,38 @@ inline void check_many_rows(Device& device) {
 }
 
 // Generated tensors give their memory back and are generated again for the truth.
+// The device makes the rows by itself, fused and for every use; the bits are those of the host,
+// which is asked for the truth only afterwards.
 inline void check_synthetic(Device& device) {
   TileWeights files(device);
   files.open_model("synthetic:qwen3-0.6b?layers=1&vocab=1000");
-  const auto weight = files.load({files.part("model.embed_tokens", WeightUse::kLookup)});
-  ASSERT_NE(weight, nullptr);
-  std::vector<float> wanted = TileWeights::rounded_truth(*weight, 998, 2);
+  const auto embedding = files.load({files.part("model.embed_tokens", WeightUse::kTied)});
+  const std::string layer = "model.layers.0.";
+  const auto qkv =
+      files.load({files.part(layer + "self_attn.q_proj"), files.part(layer + "self_attn.k_proj"),
+                  files.part(layer + "self_attn.v_proj")});
+  const auto gates = files.load(
+      {files.part(layer + "mlp.gate_proj", WeightUse::kGated), files.part(layer + "mlp.up_proj")});
+  ASSERT_TRUE(embedding != nullptr && qkv != nullptr && gates != nullptr);
+  EXPECT_EQ(files.synthetic_fills(), 0);
+
+  std::vector<float> wanted = TileWeights::rounded_truth(*embedding, 998, 2);
   for (float& value : wanted) value *= 3.0f;
-  EXPECT_EQ(files.gathered(*weight, {998, 999}, 3.0f), wanted);
+  EXPECT_EQ(files.gathered(*embedding, {998, 999}, 3.0f), wanted);
+  for (const Weight* weight : {embedding.get(), qkv.get()}) {
+    const std::vector<int64_t> inputs = {0, 1, 500, weight->inputs() - 1};
+    const std::vector<float> truth = TileWeights::rounded_truth(*weight, 0, weight->outputs());
+    const std::vector<float> made = files.columns(*weight, inputs, DType::kF32);
+    int64_t wrong = 0;
+    for (int64_t n = 0; n < weight->outputs(); ++n) {
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        wrong += made[i * static_cast<size_t>(weight->outputs()) + static_cast<size_t>(n)] !=
+                 truth[static_cast<size_t>(n * weight->inputs() + inputs[i])];
+      }
+    }
+    EXPECT_EQ(wrong, 0) << weight->outputs();
+  }
+  EXPECT_GT(files.synthetic_fills(), 0);
 }
 
 inline void check_refusals(Device& device) {

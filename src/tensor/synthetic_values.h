@@ -1,5 +1,6 @@
 // The numbers of synthetic weights: a bf16 value for each (seed, tensor name, element index), the
-// same bits on every machine, so that a device may make its part of a tensor by itself.
+// same bits on every machine, so that a device makes its part of a tensor by itself
+// (kernels/fill_synthetic). Host and device compile the functions below; there is no second form.
 //
 //   key   = mix(fnv1a64(name) + mix(seed))
 //   word  = mix(key + index * 0x9e3779b97f4a7c15)           index: row-major in the whole tensor
@@ -8,9 +9,9 @@
 //
 // mix is the finaliser of splitmix64 (Steele, Lea and Flood 2014). Only integers and two f32
 // operations: compile it without contraction. What mean and scale a tensor gets is in
-// synthetic_checkpoint.cc. This is no random generator for sampling.
-#ifndef ASHLAR_CHECKPOINT_SYNTHETIC_VALUES_H_
-#define ASHLAR_CHECKPOINT_SYNTHETIC_VALUES_H_
+// checkpoint/synthetic_checkpoint.cc. This is no random generator for sampling.
+#ifndef ASHLAR_TENSOR_SYNTHETIC_VALUES_H_
+#define ASHLAR_TENSOR_SYNTHETIC_VALUES_H_
 
 #include <bit>
 #include <cstdint>
@@ -52,4 +53,4 @@ constexpr uint16_t synthetic_bf16(const SyntheticValues& values, uint64_t index)
 
 }  // namespace ashlar
 
-#endif  // ASHLAR_CHECKPOINT_SYNTHETIC_VALUES_H_
+#endif  // ASHLAR_TENSOR_SYNTHETIC_VALUES_H_
