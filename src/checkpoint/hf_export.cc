@@ -47,6 +47,7 @@ class Output {
   Result<std::vector<ExportedFile>> finish();
 
  private:
+  Status make_folders();
   fs::path partial(const std::string& name) const {
     return folder_ / (name + std::string(kPartial));
   }
@@ -56,7 +57,7 @@ class Output {
   }
 
   fs::path folder_;
-  bool created_ = false;
+  std::vector<fs::path> created_;  // folders made here, outermost first
   int fd_ = -1;
   std::vector<ExportedFile> files_;
 };
@@ -65,13 +66,16 @@ Output::~Output() {
   if (fd_ >= 0) ::close(fd_);
   std::error_code ignored;
   for (const ExportedFile& file : files_) fs::remove(partial(file.name), ignored);
-  if (created_) fs::remove(folder_, ignored);
+  // One that somebody else has filled meanwhile stays.
+  for (auto folder = created_.rbegin(); folder != created_.rend(); ++folder) {
+    fs::remove(*folder, ignored);
+  }
 }
 
 Status Output::prepare() {
   std::error_code error;
   if (!fs::exists(folder_, error) && !error) {
-    created_ = fs::create_directories(folder_, error);
+    return make_folders();
   } else if (!error) {
     if (!fs::is_directory(folder_, error) && !error) {
       return fail(ErrorCode::kInvalidArgument, "{} is there and is no folder", folder_.string());
@@ -81,7 +85,18 @@ Status Output::prepare() {
                   "{} is not empty; name a folder that is new or empty", folder_.string());
     }
   }
-  if (error) return system_failure("make the folder", folder_, error.value());
+  if (error) return system_failure("look into", folder_, error.value());
+  return {};
+}
+
+Status Output::make_folders() {
+  fs::path made;
+  for (const fs::path& part : folder_) {
+    made /= part;
+    std::error_code error;
+    if (fs::create_directory(made, error)) created_.push_back(made);
+    if (error) return system_failure("make the folder", made, error.value());
+  }
   return {};
 }
 
@@ -128,7 +143,7 @@ Result<std::vector<ExportedFile>> Output::finish() {
     }
     return system_failure("rename", partial(file->name), error.value());
   }
-  created_ = false;
+  created_.clear();
   return std::exchange(files_, {});
 }
 

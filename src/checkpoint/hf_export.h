@@ -1,9 +1,11 @@
 // Writes a checkpoint as a Hugging Face folder that other programs load: config.json, safetensors
 // in shards with an index, and the files of tokenizer and generation.
 //
-// Bytes are written as they are stored; nothing is converted. A GGUF file is therefore refused: its
-// blocks, row orders and tokenizer have no form in such a folder. Files get their names when all of
-// them are complete on the disk, so what has a final name is whole.
+// Tensors and the tokenizer's files are written byte for byte as they are stored; nothing is
+// converted. The two JSON files of the configuration are written anew, with the same content, and
+// the shards are cut anew. A GGUF file is refused: its blocks, row orders and tokenizer have no
+// form in such a folder. Files get their names when all of them are complete on the disk, so what
+// has a final name is whole.
 #ifndef ASHLAR_CHECKPOINT_HF_EXPORT_H_
 #define ASHLAR_CHECKPOINT_HF_EXPORT_H_
 
@@ -25,7 +27,7 @@ struct ExportedFile {
   int64_t bytes = 0;
 };
 
-// folder is created, or must be empty. On failure it is as it was before.
+// folder is created, with its parents, or must be empty. On failure all is as it was before.
 Result<std::vector<ExportedFile>> export_hf_folder(const Checkpoint& checkpoint,
                                                    const std::string& folder,
                                                    const ExportOptions& options = {});

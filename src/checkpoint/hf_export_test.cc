@@ -103,7 +103,7 @@ TEST(HfExport, AFailedWriteLeavesNothing) {
   small.rlim_cur = 1 << 20;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   fs::create_directory(dir.path() / "empty");
-  const auto fresh = export_hf_folder(*original, (dir.path() / "fresh").string());
+  const auto fresh = export_hf_folder(*original, (dir.path() / "fresh/a/b").string());
   const auto existing = export_hf_folder(*original, (dir.path() / "empty").string());
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
