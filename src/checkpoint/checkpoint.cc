@@ -131,6 +131,7 @@ struct Checkpoint::Data {
       std::memcpy(copy.get(), tensor.mapped, tensor.bytes);
       tensor.mapped = copy.get();
       tensor.copied = true;
+      tensor.mapping = nullptr;
       aligned_copies.push_back(std::move(copy));
     }
   }

@@ -105,6 +105,7 @@ class GgufFile {
   const GgufValue* find(std::string_view key) const;
   std::span<const GgufEntry> entries() const { return entries_; }   // in file order
   std::span<const GgufTensor> tensors() const { return tensors_; }  // in file order
+  const MappedFile* mapping() const { return mapping_.get(); }      // null after parse()
 
   // Once all of it has been read: none of it counts as memory of this process until it is read
   // again. What is given back piece by piece comes back in part, as the system maps 64 KiB around

@@ -22,7 +22,7 @@ Result<CheckpointContents> read_gguf_checkpoint(const std::string& path) {
   for (const GgufTensor& tensor : file.tensors()) {
     contents.tensors.push_back({hf_tensor_name(architecture, tensor.name), tensor.type,
                                 tensor.shape, tensor.bytes.data(), tensor.bytes.size(), path,
-                                nullptr, false});
+                                nullptr, false, file.mapping()});
   }
   return contents;
 }

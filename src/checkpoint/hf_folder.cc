@@ -35,7 +35,8 @@ Result<json> read_json_object(const std::string& path, size_t max_bytes) {
 void add_tensors(CheckpointContents& contents, const SafetensorsFile& shard) {
   for (const SafetensorsTensor& tensor : shard.tensors()) {
     contents.tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes.data(),
-                                tensor.bytes.size(), shard.name(), nullptr, false});
+                                tensor.bytes.size(), shard.name(), nullptr, false,
+                                shard.mapping()});
   }
 }
 

@@ -53,7 +53,9 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
     if (address == MAP_FAILED) return system_failure("map", path, errno);
     data = static_cast<const std::byte*>(address);
   }
-  return std::shared_ptr<const MappedFile>(new MappedFile(path, data, size));
+  const FileIdentity identity = {static_cast<uint64_t>(status.st_dev),
+                                 static_cast<uint64_t>(status.st_ino)};
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, identity, data, size));
 }
 
 MappedFile::~MappedFile() {

@@ -2,11 +2,12 @@
 //
 // The mapping is private and its size is fixed when it is made. A file that another process
 // shortens afterwards ends this process with SIGBUS, as with any memory map; this class does not
-// guard against that.
+// guard against that; see tensor_reader.h for reading that does.
 #ifndef ASHLAR_CHECKPOINT_MAPPED_FILE_H_
 #define ASHLAR_CHECKPOINT_MAPPED_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,12 @@
 #include "base/error.h"
 
 namespace ashlar {
+
+// Which file of the system it is, whatever its name.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+};
 
 class MappedFile {
  public:
@@ -27,12 +34,14 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const FileIdentity& identity() const { return identity_; }
 
  private:
-  MappedFile(std::string path, const std::byte* data, size_t size)
-      : path_(std::move(path)), data_(data), size_(size) {}
+  MappedFile(std::string path, FileIdentity identity, const std::byte* data, size_t size)
+      : path_(std::move(path)), identity_(identity), data_(data), size_(size) {}
 
   std::string path_;
+  FileIdentity identity_;
   const std::byte* data_;
   size_t size_;
 };

@@ -42,6 +42,7 @@ class SafetensorsFile {
   const std::string& name() const { return name_; }
   std::span<const SafetensorsTensor> tensors() const { return tensors_; }  // in order of their data
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const MappedFile* mapping() const { return mapping_.get(); }  // null after parse()
 
  private:
   std::string name_;
