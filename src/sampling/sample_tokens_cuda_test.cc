@@ -103,13 +103,35 @@ Row random_row(uint64_t seed, int64_t columns, int64_t decodable, float step) {
   return row;
 }
 
+struct Width {
+  int64_t decodable;
+  int64_t columns;
+};
+
+void expect_equal_to_the_sampler(const Width& w, int64_t count) {
+  const std::unique_ptr<Stream> stream = cuda_device().new_stream();
+  for (const float step : {0.0f, 0.5f}) {
+    std::vector<Row> rows;
+    for (int64_t i = 0; i < count; ++i) {
+      rows.push_back(
+          random_row(static_cast<uint64_t>(i * 977 + w.decodable), w.columns, w.decodable, step));
+    }
+    std::vector<const Row*> pointers;
+    for (const Row& row : rows) pointers.push_back(&row);
+    const std::vector<Chosen> made = sample_on_device(*stream, pointers, w.decodable);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      SCOPED_TRACE(testing::Message()
+                   << w.decodable << " columns, step " << step << ", row " << i << ", T "
+                   << rows[i].state.params.temperature << ", k " << rows[i].state.params.top_k
+                   << ", p " << rows[i].state.params.top_p << ", min " << rows[i].state.params.min_p
+                   << ", logprobs " << rows[i].state.params.logprobs.value_or(-1));
+      ASSERT_NO_FATAL_FAILURE(expect_same(made[i], sample_on_cpu(rows[i], w.decodable)));
+    }
+  }
+}
+
 TEST(SampleTokensCuda, EqualsTheSamplerOnEveryRule) {
   ASHLAR_NEEDS_CUDA();
-  const std::unique_ptr<Stream> stream = cuda_device().new_stream();
-  struct Width {
-    int64_t decodable;
-    int64_t columns;
-  };
   for (const Width w : {Width{1, 128},
                         {15, 128},
                         {37, 128},
@@ -119,26 +141,56 @@ TEST(SampleTokensCuda, EqualsTheSamplerOnEveryRule) {
                         {32768, 32768},
                         {151669, 151936},
                         {248077, 248192}}) {
-    const int64_t count = w.decodable > 100000 ? 24 : 60;
-    for (const float step : {0.0f, 0.5f}) {
-      std::vector<Row> rows;
-      for (int64_t i = 0; i < count; ++i) {
-        rows.push_back(
-            random_row(static_cast<uint64_t>(i * 977 + w.decodable), w.columns, w.decodable, step));
-      }
-      std::vector<const Row*> pointers;
-      for (const Row& row : rows) pointers.push_back(&row);
-      const std::vector<Chosen> made = sample_on_device(*stream, pointers, w.decodable);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        SCOPED_TRACE(testing::Message()
-                     << w.decodable << " columns, step " << step << ", row " << i << ", T "
-                     << rows[i].state.params.temperature << ", k " << rows[i].state.params.top_k
-                     << ", p " << rows[i].state.params.top_p << ", min "
-                     << rows[i].state.params.min_p << ", logprobs "
-                     << rows[i].state.params.logprobs.value_or(-1));
-        ASSERT_NO_FATAL_FAILURE(expect_same(made[i], sample_on_cpu(rows[i], w.decodable)));
-      }
+    ASSERT_NO_FATAL_FAILURE(expect_equal_to_the_sampler(w, w.decodable > 100000 ? 24 : 60));
+  }
+}
+
+// The same over sizes that are done soon under compute-sanitizer (tools/gpu_sanitize.sh): few rows,
+// which clusters of 16 CTAs serve, and more.
+TEST(SampleTokensCuda, SmallRowsEqualTheSampler) {
+  ASHLAR_NEEDS_CUDA();
+  for (const Width w : {Width{1, 128}, {37, 128}, {513, 640}, {2000, 2048}}) {
+    for (const int64_t count : {3, 14}) {
+      ASSERT_NO_FATAL_FAILURE(expect_equal_to_the_sampler(w, count));
     }
+  }
+}
+
+// Flat rows: their border does not fit the lists, so histograms are merged.
+TEST(SampleTokensCuda, SmallRowsAreCutThroughHistograms) {
+  ASHLAR_NEEDS_CUDA();
+  for (const double top_p : {0.9, 0.3}) {
+    for (const int64_t top_k : {0, 5000}) {
+      Row row;
+      row.logits.assign(20000, 0.25f);
+      row.state.params.top_p = top_p;
+      row.state.params.top_k = top_k;
+      row.state.params.logprobs = 3;
+      ASSERT_NO_FATAL_FAILURE(expect_same(on_device(row, 20000), sample_on_cpu(row, 20000)));
+    }
+  }
+}
+
+TEST(CountTokensCuda, CountsAsTheReferenceAndNothingOutside) {
+  ASHLAR_NEEDS_CUDA();
+  const std::unique_ptr<Device> cpu = new_cpu_device(1);
+  const std::unique_ptr<Stream> host_stream = cpu->new_stream();
+  const std::unique_ptr<Stream> device_stream = cuda_device().new_stream();
+  constexpr int64_t kCounts = 300;
+  std::vector<int32_t> tokens = {-1, 0, 299, 300, 301, INT32_MAX, INT32_MIN};
+  Random random(3);
+  for (int i = 0; i < 1000; ++i) tokens.push_back(static_cast<int32_t>(random.below(310)));
+  const auto count = [&](Stream& stream, int64_t given) {
+    DeviceTensors tensors(stream);
+    const std::vector<int32_t> ids(tokens.begin(), tokens.begin() + given);
+    const TensorView counts = tensors.make(DType::kI32, {3, kCounts}, 0x11);
+    count_tokens(stream, {.tokens = tensors.from(ids),
+                          .prompt_tokens = given / 2,
+                          .counts = TensorView(counts.row<int32_t>(1), DType::kI32, {kCounts})});
+    return tensors.read<int32_t>(counts);
+  };
+  for (const int64_t given : {int64_t{0}, int64_t{7}, static_cast<int64_t>(tokens.size())}) {
+    EXPECT_EQ(count(*device_stream, given), count(*host_stream, given)) << given;
   }
 }
 
