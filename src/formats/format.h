@@ -24,6 +24,8 @@
 
 namespace ashlar {
 
+class WeightLoader;
+
 // How the file orders the rows of q and k. Half split is the order of Hugging Face and of ours.
 enum class RowOrder : uint8_t {
   kPlain,
@@ -89,9 +91,10 @@ class WeightFormat {
   virtual bool recognizes(const TensorGroup& tensors) const = 0;
   // Fuses the parts into one weight, outputs in the order of the parts. Shapes that contradict the
   // format or the wanted outputs and inputs are refused with the tensor's name. The checkpoint
-  // stays mapped while the weight lives.
-  virtual Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts,
-                                               Device& device) const = 0;
+  // stays mapped while the weight lives. A GPU's rows are left to the loader, if there is one: they
+  // arrive when it runs.
+  virtual Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts, Device& device,
+                                               WeightLoader* loader) const = 0;
 };
 
 // All formats, in order of recognition.
@@ -99,7 +102,8 @@ std::span<const WeightFormat* const> weight_formats();
 
 // Finds the format that recognises the parts and loads them as one fused weight. Unrecognised
 // parts, or parts that cannot be fused, are refused by name.
-Result<std::unique_ptr<Weight>> load_weight(std::span<const WeightPart> parts, Device& device);
+Result<std::unique_ptr<Weight>> load_weight(std::span<const WeightPart> parts, Device& device,
+                                            WeightLoader* loader = nullptr);
 
 }  // namespace ashlar
 

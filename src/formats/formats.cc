@@ -53,7 +53,8 @@ tl::unexpected<Error> unrecognized(const TensorGroup& tensors) {
 
 std::span<const WeightFormat* const> weight_formats() { return kFormats; }
 
-Result<std::unique_ptr<Weight>> load_weight(std::span<const WeightPart> parts, Device& device) {
+Result<std::unique_ptr<Weight>> load_weight(std::span<const WeightPart> parts, Device& device,
+                                            WeightLoader* loader) {
   CHECK(!parts.empty());
   const WeightFormat* format = nullptr;
   for (const WeightPart& part : parts) {
@@ -66,7 +67,7 @@ Result<std::unique_ptr<Weight>> load_weight(std::span<const WeightPart> parts, D
     }
     format = found;
   }
-  return format->load(parts, device);
+  return format->load(parts, device, loader);
 }
 
 }  // namespace ashlar

@@ -64,13 +64,6 @@ class RowWeight : public Weight {
   int threads_;
 };
 
-// Whether a device can make the rows by itself.
-bool generated_in_bf16(const WeightPart& part) {
-  const StoredTensor& tensor = *part.tensors.find("weight");
-  return tensor.synthetic != nullptr && tensor.type == StorageType::kBF16 &&
-         part.order == RowOrder::kPlain;
-}
-
 }  // namespace
 
 std::string packing_names(std::span<const PackedRows> parts) {
@@ -102,7 +95,7 @@ bool RowFormat::recognizes(const TensorGroup& tensors) const {
   return weight != nullptr && codec(weight->type) != nullptr;
 }
 
-Result<PackedRows> RowFormat::load_part(const WeightPart& part, bool generated) const {
+Result<PackedRows> RowFormat::load_part(const WeightPart& part, bool in_place) const {
   const StoredTensor& tensor = *part.tensors.claim("weight");
   const RowCodec& codec = *this->codec(tensor.type);
   if (tensor.shape != std::vector<int64_t>{part.outputs, part.inputs}) {
@@ -110,7 +103,7 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part, bool generated) 
                 tensor.file, tensor.name, fmt::join(tensor.shape, " "), part.outputs, part.inputs);
   }
   PackedRows rows = {.codec = &codec,
-                     .data = generated ? nullptr : tensor.data(),
+                     .data = in_place ? tensor.data() : nullptr,
                      .rows = part.outputs,
                      .row_bytes = static_cast<int64_t>(tensor.row_bytes())};
   if (part.order == RowOrder::kRopePairs) {
@@ -122,33 +115,32 @@ Result<PackedRows> RowFormat::load_part(const WeightPart& part, bool generated) 
     rows.rope_head_size = part.head_size;
   }
   const int64_t blocks = part.outputs * (part.inputs / codec.block_elements);
-  if (codec.valid != nullptr && !generated && !codec.valid(rows.data, blocks)) {
+  if (in_place && codec.valid != nullptr && !codec.valid(rows.data, blocks)) {
     return fail(ErrorCode::kCorrupt, "{}: tensor {} has a block scale that is not a number",
                 tensor.file, tensor.name);
   }
   return rows;
 }
 
-Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> parts,
-                                                Device& device) const {
+Result<std::unique_ptr<Weight>> RowFormat::load(std::span<const WeightPart> parts, Device& device,
+                                                WeightLoader* loader) const {
   CHECK(!parts.empty());
   std::vector<PackedRows> rows;
   std::vector<TileSource> sources;
   const bool on_cuda = device.backend() == Backend::kCuda;
-  const bool generated = on_cuda && std::all_of(parts.begin(), parts.end(), generated_in_bf16);
   for (const WeightPart& part : parts) {
     if (part.inputs != parts.front().inputs) {
       return fail(ErrorCode::kInvalidArgument, "{} and {} cannot be fused: rows of {} and of {}",
                   parts.front().tensors.prefix(), part.tensors.prefix(), parts.front().inputs,
                   part.inputs);
     }
-    ASHLAR_ASSIGN(const PackedRows loaded, load_part(part, generated));
+    ASHLAR_ASSIGN(const PackedRows loaded, load_part(part, !on_cuda));
     rows.push_back(loaded);
     sources.push_back({loaded, part.tensors.find("weight")});
   }
   const WeightUse use = parts.front().use;
   if (on_cuda) {
-    return make_tile_weight(std::move(sources), parts.front().inputs, use, device);
+    return make_tile_weight(std::move(sources), parts.front().inputs, use, device, loader);
   }
   // Rows that are only looked up stay where the file is mapped: few of them are ever read.
   if (use != WeightUse::kLookup && fits_panels(rows, parts.front().inputs)) {

@@ -31,13 +31,13 @@ class RowFormat : public WeightFormat {
   std::string name() const override { return "rows"; }
   std::string storages() const override;
   bool recognizes(const TensorGroup& tensors) const override;
-  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts,
-                                       Device& device) const override;
+  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts, Device& device,
+                                       WeightLoader* loader) const override;
 
  private:
   const RowCodec* codec(StorageType type) const;
-  // generated: the rows will be made elsewhere, so their bytes are not asked for.
-  Result<PackedRows> load_part(const WeightPart& part, bool generated) const;
+  // in_place: the rows will be read where the file is mapped. Else nothing of them is touched.
+  Result<PackedRows> load_part(const WeightPart& part, bool in_place) const;
 
   std::span<const RowStorage> storages_;
 };

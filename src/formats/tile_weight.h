@@ -11,20 +11,18 @@
 #include <vector>
 
 #include "formats/format.h"
-#include "kernels/packed/packed_rows.h"
+#include "formats/piece_reader.h"
 
 namespace ashlar {
 
-struct TileSource {
-  PackedRows rows;  // data is null: the tensor is generated, and so are its rows on the device
-  const StoredTensor* tensor = nullptr;  // whose rows these are; lives as long as the weight
-};
+class WeightLoader;
 
 // Fuses the parts in the order of the outputs. Refuses by name what the layout cannot hold: rows
-// that are no multiple of 8 inputs, gates that are no multiple of 8. When it returns, the device
-// has everything and the tensors have given their memory back.
+// that are no multiple of 8 inputs, gates that are no multiple of 8. The rows are there when the
+// loader has run, whose run the weight must outlive; without a loader, when this returns.
 Result<std::unique_ptr<Weight>> make_tile_weight(std::vector<TileSource> parts, int64_t inputs,
-                                                 WeightUse use, Device& device);
+                                                 WeightUse use, Device& device,
+                                                 WeightLoader* loader);
 
 }  // namespace ashlar
 

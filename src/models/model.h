@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "cache/state_needs.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/load_wish.h"
 #include "device/device.h"
 #include "nn/paged_shape.h"
 #include "nn/step.h"
@@ -35,6 +36,7 @@ struct ModelInfo {
   int64_t context_length = 0;  // positions the checkpoint was made for
   int64_t most_sequences = 0;  // that a step may have on its device; 0: any number
   int64_t weight_bytes = 0;    // that one step reads, as they are stored
+  int64_t device_bytes = 0;    // that it keeps on its device; on the CPU, all that is stored
   std::string weight_formats;  // "Q4_1 60 %, Q8_0 40 %" by bytes
 };
 
@@ -42,6 +44,7 @@ struct ModelOptions {
   std::optional<DType> kv_type;  // f16 (default) or f32 on the CPU, bf16 on CUDA
   int64_t decodable = 0;         // from the tokenizer; 0: every row of the head
   int64_t context_length = 0;    // positions to prepare for; 0, or beyond it: the checkpoint's
+  LoadWish load;                 // of the weights
 };
 
 class Model {
@@ -55,6 +58,7 @@ class Model {
   virtual int64_t workspace_bytes(int64_t rows, int64_t output_rows) const = 0;
 
   const ModelInfo& info() const { return info_; }
+  void set_device_bytes(int64_t bytes) { info_.device_bytes = bytes; }
   const StateNeeds& state_needs() const { return state_needs_; }
   // Element type and shape of a page of PagedState i: [pages 2*G B K].
   using PagedShape = ashlar::PagedShape;

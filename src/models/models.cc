@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/config_reader.h"
@@ -43,6 +44,19 @@ Status check_kv_type(const Device& device, const ModelOptions& options) {
               dtype_name(type));
 }
 
+// What the model took, as the device counts it: rounded as memory is handed out.
+int64_t device_bytes(const Checkpoint& checkpoint, const Device& device, size_t free_before) {
+  const DeviceMemory memory = device.memory();
+  if (memory.total_bytes > 0) {
+    return static_cast<int64_t>(free_before - std::min(free_before, memory.free_bytes));
+  }
+  int64_t stored = 0;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    stored += static_cast<int64_t>(tensor.bytes);
+  }
+  return stored;
+}
+
 // What loading leaves behind: pages of the file, and memory that the allocator keeps for itself.
 void give_back_leftovers(const Checkpoint& checkpoint) {
   if (checkpoint.gguf() != nullptr) checkpoint.gguf()->give_back();
@@ -60,8 +74,11 @@ Result<std::unique_ptr<Model>> load_model(std::shared_ptr<Checkpoint> checkpoint
   for (const ModelFamily* family : model_families()) {
     for (const char* one : family->model_types) {
       if (type == one) {
+        const size_t free_before = device.memory().free_bytes;
         Result<std::unique_ptr<Model>> model = family->build(checkpoint, device, options);
-        if (model) give_back_leftovers(*checkpoint);
+        if (!model) return model;
+        (*model)->set_device_bytes(device_bytes(*checkpoint, device, free_before));
+        give_back_leftovers(*checkpoint);
         return model;
       }
       known += fmt::format("{}{}", known.empty() ? "" : ", ", one);

@@ -61,7 +61,7 @@ Status Qwen2::load(std::shared_ptr<Checkpoint> checkpoint, Device& device,
   }
   ASHLAR_ASSIGN(norm_, builder.norm("model.norm", c.hidden, c.norm_eps, NormWeight::kPlain));
   ASHLAR_ASSIGN(head_, builder.head("lm_head", embed_, c.tied, options.decodable));
-  ASHLAR_TRY(builder.finish());
+  ASHLAR_TRY(builder.finish(options.load));
   adopt(describe_model("qwen2", c, options, builder), builder, std::move(checkpoint));
   return {};
 }

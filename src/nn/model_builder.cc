@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "checkpoint/tensor_reader.h"
 #include "kernels/attention/attention_scratch.h"
 
 namespace ashlar {
@@ -64,7 +65,7 @@ Result<std::shared_ptr<const Weight>> ModelBuilder::load(std::span<const MatrixS
                             .head_size = part.rotated_head,
                             .use = use});
   }
-  ASHLAR_ASSIGN(std::unique_ptr<Weight> weight, load_weight(weight_parts, device_));
+  ASHLAR_ASSIGN(std::unique_ptr<Weight> weight, load_weight(weight_parts, device_, &loader_));
   return std::shared_ptr<const Weight>(std::move(weight));
 }
 
@@ -85,8 +86,10 @@ Result<std::vector<float>> ModelBuilder::vector(const std::string& name, int64_t
                 storage_name(tensor->type));
   }
   std::vector<float> values(static_cast<size_t>(size));
-  const std::byte* data = tensor->data();
-  for (int64_t i = 0; i < size; ++i) values[i] = number_at(*tensor, data, i);
+  std::vector<std::byte> bytes(tensor->bytes);
+  TensorReader reader;
+  ASHLAR_TRY(reader.read(*tensor, 0, bytes));
+  for (int64_t i = 0; i < size; ++i) values[i] = number_at(*tensor, bytes.data(), i);
   return values;
 }
 
@@ -166,6 +169,11 @@ int ModelBuilder::add_paged(int64_t kv_heads, int64_t head_size, int64_t window)
   return state_needs_.add_paged(
       {.bytes_per_position = 2 * kv_heads * head_size * static_cast<int64_t>(dtype_bytes(kv_type_)),
        .window = window});
+}
+
+Status ModelBuilder::finish(const LoadWish& wish) {
+  ASHLAR_TRY(checkpoint_.refuse_unclaimed());
+  return wish.values ? loader_.run(wish.observer) : Status();
 }
 
 int64_t ModelBuilder::most_sequences() const { return attention_most_sequences(device_.backend()); }

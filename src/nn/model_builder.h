@@ -20,6 +20,7 @@
 #include "cache/state_needs.h"
 #include "checkpoint/checkpoint.h"
 #include "device/device.h"
+#include "formats/weight_loader.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -43,7 +44,8 @@ class ModelBuilder {
   ModelBuilder(const Checkpoint& checkpoint, Device& device, std::optional<DType> kv_type)
       : checkpoint_(checkpoint),
         device_(device),
-        kv_type_(kv_type.value_or(default_kv_type(device.backend()))) {}
+        kv_type_(kv_type.value_or(default_kv_type(device.backend()))),
+        loader_(device) {}
 
   Device& device() { return device_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
@@ -68,8 +70,9 @@ class ModelBuilder {
   // That a step may have on the device; 0: any number.
   int64_t most_sequences() const;
 
-  // Refuses tensors that nothing claimed. To be called last.
-  Status finish() const { return checkpoint_.refuse_unclaimed(); }
+  // Refuses tensors that nothing claimed, then brings the weights to the device. To be called last,
+  // while all that was handed out is alive.
+  Status finish(const LoadWish& wish = {});
 
   const StateNeeds& state_needs() const { return state_needs_; }
   const std::vector<PagedShape>& paged_shapes() const { return paged_shapes_; }
@@ -86,6 +89,7 @@ class ModelBuilder {
   const Checkpoint& checkpoint_;
   Device& device_;
   DType kv_type_;
+  WeightLoader loader_;
   StateNeeds state_needs_;
   std::vector<PagedShape> paged_shapes_;
   int64_t weight_bytes_ = 0;                        // that a step reads
