@@ -153,14 +153,14 @@ Result<EngineOptions> bench_engine_options(BenchKind kind, const BenchOptions& o
   EngineOptions engine;
   engine.depth = options.depth;
   engine.step_rows = options.step_rows;
-  engine.max_sequences = 1;
+  engine.max_batch = 1;
   int64_t context = most + 1;
   if (kind == BenchKind::kDecode) {
-    engine.max_sequences = most;
+    engine.max_batch = most;
     context = decode_context;
   } else if (kind == BenchKind::kOp) {
     for (const int64_t count : counts) {
-      if (count <= kMostDecodeRows) engine.max_sequences = std::max(engine.max_sequences, count);
+      if (count <= kMostDecodeRows) engine.max_batch = std::max(engine.max_batch, count);
     }
     engine.step_rows = std::max(most, options.step_rows);
     context = std::max(context, decode_context);
@@ -171,7 +171,7 @@ Result<EngineOptions> bench_engine_options(BenchKind kind, const BenchOptions& o
   }
   engine.max_context = std::max(context, options.max_context);
   // A step in flight may reach a page further than what is asked for.
-  engine.kv_positions = engine.max_sequences * (round_up(context, kPagePositions) + kPagePositions);
+  engine.kv_positions = engine.max_batch * (round_up(context, kPagePositions) + kPagePositions);
   engine.kv_positions = std::max(engine.kv_positions, round_up(engine.max_context, kPagePositions));
   return engine;
 }

@@ -25,13 +25,13 @@ TEST(BenchOptions, TheEngineHoldsWhatIsMeasuredAndNotMore) {
   options.tokens = 20;
   const std::vector<int64_t> counts = {1, 8};
   const EngineOptions decode = *bench_engine_options(BenchKind::kDecode, options, counts);
-  EXPECT_EQ(decode.max_sequences, 8);
+  EXPECT_EQ(decode.max_batch, 8);
   EXPECT_EQ(decode.max_context, 120);
   EXPECT_EQ(decode.kv_positions, 8 * (128 + 32));
 
   const std::vector<int64_t> lengths = {512, 2048};
   const EngineOptions prefill = *bench_engine_options(BenchKind::kPrefill, options, lengths);
-  EXPECT_EQ(prefill.max_sequences, 1);
+  EXPECT_EQ(prefill.max_batch, 1);
   EXPECT_EQ(prefill.max_context, 2049);
   EXPECT_EQ(prefill.step_rows, 512);
 
@@ -39,7 +39,7 @@ TEST(BenchOptions, TheEngineHoldsWhatIsMeasuredAndNotMore) {
   const std::vector<int64_t> rows = {16, 700};
   const EngineOptions op = *bench_engine_options(BenchKind::kOp, options, rows);
   EXPECT_EQ(op.step_rows, 700);
-  EXPECT_EQ(op.max_sequences, 16);
+  EXPECT_EQ(op.max_batch, 16);
 
   options.max_context = 119;
   EXPECT_FALSE(bench_engine_options(BenchKind::kDecode, options, counts));

@@ -48,7 +48,7 @@ void DeviceOptions::add_to(OptionFields& fields) {
 RunOptions::RunOptions() {
   sampling.temperature = 0.7;
   sampling.top_p = 0.95;
-  engine.max_sequences = 1;
+  engine.max_batch = 1;
 }
 
 OptionFields RunOptions::fields() {
@@ -57,7 +57,7 @@ OptionFields RunOptions::fields() {
   // What a crowd needs belongs to a server: here it could change nothing.
   OptionFields engine_fields = engine.fields();
   std::erase_if(engine_fields.list(), [](const OptionField& field) {
-    return field.name == "max_sequences" || field.name == "max_waiting";
+    return field.name == "max_batch" || field.name == "max_waiting";
   });
   f.append(engine_fields);
   f.append(sampling.fields());

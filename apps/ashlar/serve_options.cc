@@ -5,7 +5,7 @@ namespace ashlar {
 
 ServeOptions::ServeOptions() {
   sampling = RunOptions().sampling;
-  engine.max_sequences = 64;
+  engine.max_batch = 64;
 }
 
 OptionFields ServeOptions::fields() {

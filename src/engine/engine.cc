@@ -33,15 +33,20 @@ Status check_options(const EngineOptions& options, int64_t drafts) {
   EngineOptions copy = options;
   const OptionFields fields = copy.fields();
   for (const OptionField& field : fields.list()) {
-    const int64_t value = *std::get<int64_t*>(field.target);
-    ASHLAR_TRY(check_range(value, static_cast<int64_t>(*field.low),
+    const auto* value = std::get_if<int64_t*>(&field.target);
+    if (value == nullptr) continue;
+    ASHLAR_TRY(check_range(**value, static_cast<int64_t>(*field.low),
                            static_cast<int64_t>(*field.high), field.name));
   }
-  const int64_t least = options.max_sequences * (1 + drafts);
+  if (!(options.memory_fraction >= 0 && options.memory_fraction <= 1)) {
+    return fail(ErrorCode::kInvalidArgument, "memory_fraction: {} is out of range, 0 to 1",
+                options.memory_fraction);
+  }
+  const int64_t least = options.max_batch * (1 + drafts);
   if (options.step_rows < least) {
     return fail(ErrorCode::kInvalidArgument,
-                "step_rows: {} is too few for max_sequences {} with {} drafts; at least {}",
-                options.step_rows, options.max_sequences, drafts, least);
+                "step_rows: {} is too few for max_batch {} with {} drafts; at least {}",
+                options.step_rows, options.max_batch, drafts, least);
   }
   return {};
 }
@@ -62,7 +67,11 @@ OptionFields EngineOptions::fields() {
   f.add("kv_positions", kv_positions,
         "positions that all sequences may have together; 0: from the memory")
       .range(0, kMany);
-  f.add("max_sequences", max_sequences, "sequences that run at once").range(1, 4096);
+  f.add("memory_fraction", memory_fraction,
+        "share of the device's memory that weights, KV and all else may take together; 0: 0.9 on a "
+        "GPU, and on the CPU a third of the memory for KV")
+      .range(0, 1);
+  f.add("max_batch", max_batch, "sequences that run at once").range(1, 4096);
   f.add("step_rows", step_rows, "rows of a step; a longer prompt is computed in several steps")
       .range(1, 65536);
   f.add("max_waiting", max_waiting, "answers that may wait for their turn; more are refused")
@@ -75,30 +84,34 @@ Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, EngineText text,
-                                               const EngineOptions& options,
-                                               Speculator* speculator) {
+                                               const EngineOptions& options, Speculator* speculator,
+                                               const MemoryPlan* plan_before) {
   const int64_t drafts = speculator != nullptr ? speculator->drafts() : 0;
   ASHLAR_TRY(check_options(options, drafts));
-  MemoryFacts facts;
-  facts.model_context = model.info().context_length;
-  facts.bytes_per_position = model.state_needs().page_bytes() / kPagePositions;
-  facts.budget_bytes = default_kv_budget_bytes();
-  facts.machine_bytes = machine_memory_bytes();
-  ASHLAR_ASSIGN(const EngineOptions effective, plan_memory(options, facts));
+  const int64_t most = model.info().most_sequences;
+  if (most > 0 && options.max_batch > most) {
+    return fail(ErrorCode::kInvalidArgument,
+                "max_batch: {} is more than the {} that a step can have on {}", options.max_batch,
+                most, device.name());
+  }
+  Result<MemoryPlan> plan =
+      plan_before != nullptr ? *plan_before : plan_memory(options, model, device, drafts);
+  if (!plan) return tl::unexpected<Error>(plan.error());
+  const EngineOptions effective = planned_options(options, *plan);
 
   SchedulerOptions scheduling;
   scheduling.pages = static_cast<int32_t>(effective.kv_positions / kPagePositions);
-  scheduling.max_sequences = static_cast<int32_t>(effective.max_sequences);
+  scheduling.max_sequences = static_cast<int32_t>(effective.max_batch);
   scheduling.step_rows = effective.step_rows;
   scheduling.max_context = effective.max_context;
   scheduling.depth = effective.depth;
   scheduling.clear_pages = true;
-  auto state = std::make_unique<State>(model, std::move(text), effective, scheduling);
+  auto state = std::make_unique<State>(model, std::move(text), effective, *plan, scheduling);
   state->drafts = drafts;
 
   RunnerOptions running;
   running.pages = scheduling.pages;
-  running.slots = effective.max_sequences;
+  running.slots = effective.max_batch;
   running.step_rows = effective.step_rows;
   running.max_context = effective.max_context;
   running.depth = effective.depth;
@@ -241,5 +254,6 @@ EngineStats Engine::stats() const {
 }
 
 const EngineOptions& Engine::options() const { return state_->options; }
+const MemoryPlan& Engine::memory_plan() const { return state_->plan; }
 
 }  // namespace ashlar

@@ -14,28 +14,17 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/options.h"
 #include "device/device.h"
+#include "engine/engine_options.h"
 #include "engine/request.h"
 #include "models/model.h"
 
 namespace ashlar {
 
+struct MemoryPlan;
 class Speculator;
 class Tokenizer;
 struct AcceptedRequest;
-
-struct EngineOptions {
-  int64_t max_context = 0;  // positions a sequence may have; 0: what the model was made for
-  int64_t kv_positions =
-      0;  // positions that the pages of all sequences hold; 0: from memory and context
-  int64_t max_sequences = 16;  // sequences that run at once
-  int64_t step_rows = 512;     // rows a step may have; a longer prompt is computed in several steps
-  int64_t max_waiting = 1024;  // requests that may wait; more are refused
-  int64_t depth = 2;           // steps in flight: 1 or 2
-
-  OptionFields fields();
-};
 
 struct EngineStats {
   int64_t pages_total = 0;
@@ -63,10 +52,12 @@ struct EngineText {
 class Engine {
  public:
   // Allocates everything the engine will ever need on the device. model, device, tokenizer and
-  // speculator must outlive it.
+  // speculator must outlive it. plan: that was made of these options before the model was loaded;
+  // null: it is made here.
   static Result<std::unique_ptr<Engine>> create(Model& model, Device& device, EngineText text,
                                                 const EngineOptions& options,
-                                                Speculator* speculator = nullptr);
+                                                Speculator* speculator = nullptr,
+                                                const MemoryPlan* plan = nullptr);
   ~Engine();
 
   // Checks the request and enqueues it. Refused at once: values out of range, a prompt longer than
@@ -96,6 +87,7 @@ class Engine {
   // be taken back.
   void observe(StreamObserver* observer);
   const EngineOptions& options() const;  // the effective ones, nothing left at 0
+  const MemoryPlan& memory_plan() const;
 
  private:
   struct State;

@@ -16,6 +16,7 @@
 #include "engine/accepted_request.h"
 #include "engine/device_runner.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "engine/scheduler.h"
 
 namespace ashlar {
@@ -24,8 +25,9 @@ namespace ashlar {
 Status check_queue(int64_t waiting, int64_t more, int64_t max_waiting);
 
 struct Engine::State {
-  State(Model& m, EngineText t, const EngineOptions& o, const SchedulerOptions& s)
-      : model(m), text(std::move(t)), options(o), scheduler(s) {}
+  State(Model& m, EngineText t, const EngineOptions& o, const MemoryPlan& p,
+        const SchedulerOptions& s)
+      : model(m), text(std::move(t)), options(o), plan(p), scheduler(s) {}
 
   Status check_values(const Request& request) const;
   Result<std::unique_ptr<AcceptedRequest>> accept(Request request);
@@ -45,6 +47,7 @@ struct Engine::State {
   Model& model;
   EngineText text;
   EngineOptions options;
+  MemoryPlan plan;
   Scheduler scheduler;
   std::unique_ptr<Runner> runner;
   DeviceRunner* device_runner = nullptr;  // the same, for its figures

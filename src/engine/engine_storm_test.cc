@@ -20,7 +20,7 @@ TEST(EngineStorm, EverySurvivorAnswersAsAlone) {
     StormOptions options;
     options.seed = seed;
     options.crowd.depth = 1 + static_cast<int64_t>(seed % 2);
-    options.crowd.max_sequences = 10;
+    options.crowd.max_batch = 10;
     options.crowd.step_rows = seed < 3 ? 64 : 13;
     options.crowd.kv_positions = 416;
     const StormReport report = storm(model, *device, {&tokenizer, {5}}, options);

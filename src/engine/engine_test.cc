@@ -98,7 +98,7 @@ struct Setup {
 
 EngineOptions options_of(int64_t sequences, int64_t rows, int64_t positions, int64_t depth) {
   EngineOptions o;
-  o.max_sequences = sequences;
+  o.max_batch = sequences;
   o.step_rows = rows;
   o.kv_positions = positions;
   o.depth = depth;
@@ -337,7 +337,12 @@ TEST(Engine, RefusesByName) {
 
   EngineOptions wrong = options_of(8, 4, 0, 1);
   EXPECT_EQ(Engine::create(model, *device, {}, wrong).error().message,
-            "step_rows: 4 is too few for max_sequences 8 with 0 drafts; at least 8");
+            "step_rows: 4 is too few for max_batch 8 with 0 drafts; at least 8");
+  model.set_most_sequences(7);
+  EXPECT_EQ(Engine::create(model, *device, {}, options_of(8, 8, 0, 1)).error().message,
+            "max_batch: 8 is more than the 7 that a step can have on " + device->name());
+  EXPECT_TRUE(Engine::create(model, *device, {}, options_of(7, 8, 0, 1)).has_value());
+  model.set_most_sequences(0);
   wrong = options_of(1, 4, 64, 1);
   wrong.max_context = 128;
   EXPECT_EQ(Engine::create(model, *device, {}, wrong).error().message,

@@ -271,7 +271,7 @@ TEST_F(EngineThreadTest, RefusesOnTheCallersThreadWhileTheEngineIsBusy) {
 
 TEST_F(EngineThreadTest, CancelsWaitingRunningAndInboxRequests) {
   EngineOptions options;
-  options.max_sequences = 1;
+  options.max_batch = 1;
   start(options);
   const RequestId running = *thread_->submit(gated());
   gate_.wait_for_arrival();
@@ -312,7 +312,7 @@ TEST_F(EngineThreadTest, AnEventMayCancelAndSubmit) {
 
 TEST_F(EngineThreadTest, DrainsWhatItHas) {
   EngineOptions options;
-  options.max_sequences = 1;
+  options.max_batch = 1;
   start(options);
   ASSERT_TRUE(thread_->submit(gated()));
   ASSERT_TRUE(thread_->submit(request()));
@@ -331,7 +331,7 @@ TEST_F(EngineThreadTest, DrainsWhatItHas) {
 
 TEST_F(EngineThreadTest, StopTellsEveryone) {
   EngineOptions options;
-  options.max_sequences = 2;
+  options.max_batch = 2;
   start(options);
   ASSERT_TRUE(thread_->submit(gated()));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(thread_->submit(request(40, 300)));
@@ -361,7 +361,7 @@ TEST_F(EngineThreadTest, MayBeDestroyedWithWorkLeft) {
 
 TEST_F(EngineThreadTest, AFailedDeviceIsToldToEveryoneAndEndsSubmission) {
   EngineOptions options;
-  options.max_sequences = 1;
+  options.max_batch = 1;
   start(options);
   ASSERT_TRUE(thread_->submit(gated()));
   ASSERT_TRUE(thread_->submit(request()));

@@ -90,7 +90,7 @@ std::string storm_body(Random& random, int64_t i) {
 TEST(ServerCrowd, SurvivorsOfAStormGetWhatTheyWouldGetAlone) {
   constexpr int64_t kClients = 64;
   TestServerOptions options;
-  options.engine.max_sequences = 24;      // so some wait
+  options.engine.max_batch = 24;      // so some wait
   options.engine.kv_positions = 32 * 16;  // and some are preempted
   TestServer server(options);
   Random random(2026);
@@ -255,7 +255,7 @@ TEST(ServerCrowd, TenThousandWaitAndTheNextIsTold) {
 TEST(ServerCrowd, TenThousandRequestsBeyondTheQueueAreRefusedOneByOne) {
   TestServerOptions options;
   options.engine.max_waiting = 4;
-  options.engine.max_sequences = 1;
+  options.engine.max_batch = 1;
   TestServer server(options);
   const std::string body = completion_body("x", R"("max_tokens":400,"ignore_eos":true,"seed":1)");
   HttpClient runner(server.port());

@@ -67,7 +67,7 @@ Request make_wish(Random& random, int64_t index, const ModelInfo& info, const St
 Result<Answers> alone(Model& model, Device& device, const EngineText& text,
                       const std::vector<Request>& wishes) {
   EngineOptions options;
-  options.max_sequences = 1;
+  options.max_batch = 1;
   options.depth = 1;
   ASHLAR_ASSIGN(const std::unique_ptr<Engine> engine, Engine::create(model, device, text, options));
   Answers answers;

@@ -20,7 +20,7 @@ constexpr const char* kTemplate =
 }  // namespace
 
 TestServerOptions::TestServerOptions() {
-  engine.max_sequences = 16;
+  engine.max_batch = 16;
   engine.step_rows = 128;
   server.port = 0;
   server.loops = 2;

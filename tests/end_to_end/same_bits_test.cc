@@ -71,7 +71,7 @@ Answers answer(const std::string& path, const Way& way, int64_t tokens, EngineSt
   const auto model = load_model(*checkpoint, *device, {});
   EXPECT_TRUE(model) << model.error().message;
   EngineOptions options;
-  options.max_sequences = way.sequences;
+  options.max_batch = way.sequences;
   options.step_rows = way.rows;
   // The longest request needs 133 + 5 + tokens; a page or two are left for the others.
   const int64_t positions = way.tight ? (tokens < 20 ? 192 : 256) : 2048;

@@ -38,7 +38,7 @@ TEST(ServeProgram, StartsAnswersAndStops) {
     BackgroundProgram program(serve("0", {"--model-name", "llama", "--api-key", "hidden"}));
     const int64_t port = port_of(program);
     ASSERT_GT(port, 0) << program.seen();
-    EXPECT_NE(program.seen().find("\"max_sequences\":64"), std::string::npos) << program.seen();
+    EXPECT_NE(program.seen().find("\"max_batch\":64"), std::string::npos) << program.seen();
     EXPECT_EQ(program.seen().find("hidden"), std::string::npos) << "the key is printed";
     HttpClient client(port);
     client.send(http_request("POST", "/v1/completions", kBody, "Authorization: Bearer hidden\r\n"));

@@ -31,7 +31,7 @@ TEST(Storm, EverySurvivorAnswersAsAlone) {
     StormOptions options;
     options.seed = 11;
     options.longest_answer = 90;
-    options.crowd.max_sequences = 10;
+    options.crowd.max_batch = 10;
     options.crowd.step_rows = 48;
     options.crowd.kv_positions = 352;
     const StormReport report = storm(**model, *device, {&*tokenizer, {2}}, options);
