@@ -52,7 +52,8 @@ struct SampleTokensArgs {
   TensorView bias_values;  // [slots N] f32
   TensorView end_tokens;   // [slots N] i32
   TensorView counts;       // [slots N] i32, N >= decodable; read only for slots with penalties
-  TensorView row_slot;     // [R] i32; -1: padding, which gets token 0
+  TensorView row_slot;     // [R] i32; -1: padding, which gets token 0, no failure and no logprobs,
+                           // and of which nothing else is read
   TensorView row_draft;    // [R] i32: so many drafts of the slot come before the row
   TensorView row_mask;     // [R] i32: row of masks, or -1
   TensorView masks;        // [N words] i32, or empty; bit i % 32 of word i / 32: token i may come

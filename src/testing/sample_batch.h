@@ -74,10 +74,11 @@ struct SampleBatch {
   void add(const SampleRow* row) {
     const int64_t r = static_cast<int64_t>(row_slot.size());
     const int64_t slot = count - 1 - r;
-    output_rows.push_back(static_cast<int32_t>(2 * r + 1));
+    constexpr int32_t kFar = 1'000'000'000;  // of padding nothing but the slot is read
+    output_rows.push_back(row == nullptr ? kFar : static_cast<int32_t>(2 * r + 1));
     row_slot.push_back(row == nullptr ? -1 : static_cast<int32_t>(slot));
-    row_draft.push_back(row == nullptr ? 0 : row->draft);
-    row_mask.push_back(-1);
+    row_draft.push_back(row == nullptr ? kFar : row->draft);
+    row_mask.push_back(row == nullptr ? kFar : -1);
     if (row == nullptr) {
       logits.insert(logits.end(), columns, NAN);
       return;
