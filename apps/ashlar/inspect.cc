@@ -22,7 +22,7 @@ struct InspectCommand {
   bool tensors = false;
   bool config = false;
   bool json = false;
-  std::string export_folder;
+  std::vector<std::string> export_folders;  // a list only so that an empty name is seen
 };
 
 OptionFields inspect_fields(InspectCommand& command) {
@@ -31,7 +31,7 @@ OptionFields inspect_fields(InspectCommand& command) {
   f.add("tensors", command.tensors, "list every tensor");
   f.add("config", command.config, "print the configuration as it is read");
   f.add("json", command.json, "print one JSON object");
-  f.add("export", command.export_folder,
+  f.add("export", command.export_folders,
         "write a Hugging Face folder of this name and print its files");
   return f;
 }
@@ -135,16 +135,30 @@ void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
   }
 }
 
-Result<int> export_model(const InspectCommand& command) {
+Status check_export(const InspectCommand& command) {
+  if (command.export_folders.size() > 1 || command.export_folders.front().empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--export takes the name of one folder");
+  }
   if (command.tensors || command.config) {
     return fail(ErrorCode::kInvalidArgument,
                 "--export shows nothing else: leave out --tensors and --config");
   }
+  const DeviceOptions unset;
+  if (command.device.device != unset.device || command.device.threads != unset.threads ||
+      command.device.kv_type != unset.kv_type) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--export runs nothing: leave out --device, --threads and --kv-type");
+  }
+  return {};
+}
+
+Result<int> export_model(const InspectCommand& command) {
+  ASHLAR_TRY(check_export(command));
+  const std::string& folder = command.export_folders.front();
   ASHLAR_ASSIGN(const auto checkpoint, Checkpoint::open(command.model, read_environment().hub));
-  ASHLAR_ASSIGN(const std::vector<ExportedFile> files,
-                export_hf_folder(*checkpoint, command.export_folder));
+  ASHLAR_ASSIGN(const std::vector<ExportedFile> files, export_hf_folder(*checkpoint, folder));
   if (command.json) {
-    nlohmann::json out = {{"path", command.export_folder}, {"files", nlohmann::json::array()}};
+    nlohmann::json out = {{"path", folder}, {"files", nlohmann::json::array()}};
     for (const ExportedFile& file : files) {
       out["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
     }
@@ -205,7 +219,8 @@ int inspect_verb(const Words& words) {
   const Result<Parsed> parsed = parse_command_line(line, words);
   if (!parsed) return report(parsed.error());
   if (*parsed == Parsed::kHelpShown) return 0;
-  const Result<int> code = command.export_folder.empty() ? inspect(command) : export_model(command);
+  const Result<int> code =
+      command.export_folders.empty() ? inspect(command) : export_model(command);
   return code ? *code : report(code.error());
 }
 

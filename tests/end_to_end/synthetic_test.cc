@@ -67,7 +67,27 @@ TEST(SyntheticModel, ExportAndReloadGiveTheSameLogits) {
   const ProgramResult twice = run({"inspect", kModel, "--export", folder});
   EXPECT_EQ(twice.exit_code, 2);
   EXPECT_NE(twice.err.find("is not empty"), std::string::npos) << twice.err;
-  EXPECT_EQ(run({"inspect", kModel, "--export", folder, "--tensors"}).exit_code, 2);
+}
+
+TEST(SyntheticModel, ExportRefusesByNameWhatItDoesNotDo) {
+  const TempDir dir;
+  const std::string folder = (dir.path() / "out").string();
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  for (const Case& c : {Case{{"--export", ""}, "--export takes the name of one folder"},
+                        Case{{"--export", folder, "--export", folder}, "one folder"},
+                        Case{{"--export", folder, "--tensors"}, "--tensors"},
+                        Case{{"--export", folder, "--device", "cpu"}, "--device"},
+                        Case{{"--export", folder, "--threads", "2"}, "--threads"}}) {
+    std::vector<std::string> arguments = {"inspect", kModel};
+    arguments.insert(arguments.end(), c.arguments.begin(), c.arguments.end());
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << c.message;
+    EXPECT_NE(result.err.find(c.message), std::string::npos) << result.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
 }  // namespace
