@@ -2,25 +2,26 @@
 """Shows that the GPU tests can fail: plants bugs in copies of the tree and sees which test catches each.
 
   gpu_plant.py build [--cuda build/cuda] [--out build/plants] [--timed] [NAME...]
-  gpu_plant.py run [--out build/plants] [--jobs 4] [--seconds 90] [--timed]
+  gpu_plant.py run [--pack build/plants/plants.tar.xz] [--jobs 4] [--seconds 90] [--timed]
 
 `build` needs the compiled CUDA build and no GPU: for each bug of tools/gpu_plants.py it compiles what
-the edited file reaches and links one test program, packed (1 to 2 MB each). It also packs the programs
-without a bug. `run` needs a GPU, Python and the out folder: neither sources nor a compiler. It prints a
-line a bug with the tests that failed, and fails when a bug passes or a sound program does not.
+the edited file reaches and links one test program, and packs all that were ever built, and the programs
+without a bug, into one archive of a few megabytes. `run` needs a GPU, Python, these scripts and that
+archive: neither sources nor a compiler. It prints a line a bug with the tests that failed, and fails when
+a bug passes or a sound program does not.
 --timed builds and runs the variants that measure what the row rule costs instead.
 """
 
 import argparse
 import concurrent.futures
 import json
-import lzma
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -28,6 +29,7 @@ import gpu_plants
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIST = "plants.json"
+PACK = "plants.tar.xz"
 
 
 def planted_text(edit, text):
@@ -100,9 +102,14 @@ class Build:
             sys.exit(f"gpu_plant: cannot {what}:\n{result.stderr[-3000:]}")
 
 
-def pack(program, to):
-    with open(program, "rb") as source, lzma.open(to, "wb", preset=3) as target:
-        shutil.copyfileobj(source, target)
+def pack(folder):
+    """One archive of all programs: each is nearly the one before, so together they are small."""
+    path = os.path.join(folder, PACK)
+    with tarfile.open(path, "w:xz", preset=9) as archive:  # a dictionary of 64 MB
+        archive.add(os.path.join(folder, LIST), LIST)
+        for one in read_list(folder):
+            archive.add(os.path.join(folder, one["name"]), one["name"])
+    print(f"{path}: {os.path.getsize(path) / 1e6:.1f} MB")
 
 
 def entry(name, what, program, tests, sound=False):
@@ -121,10 +128,8 @@ def build(arguments):
     with tempfile.TemporaryDirectory() as folder:
         for program in sorted({p.program for p in plants}):
             cuda.ninja("-j1", f"tests/{program}")
-            bare = os.path.join(folder, program)
-            shutil.copy(os.path.join(cuda.folder, "tests", program), bare)
-            subprocess.run(["strip", bare], check=True)
-            pack(bare, os.path.join(arguments.out, f"sound_{program}.xz"))
+            bare = os.path.join(arguments.out, f"sound_{program}")
+            subprocess.run(["strip", "-o", bare, os.path.join(cuda.folder, "tests", program)], check=True)
             tests = ":".join(dict.fromkeys(p.tests for p in plants if p.program == program))
             entries.append(entry(f"sound_{program}", "nothing planted", program, tests, sound=True))
         cuda.readers = cuda._readers()
@@ -138,23 +143,24 @@ def build(arguments):
                     text = planted_text(edit, file.read())
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
-            to = os.path.join(tree, "program")
-            cuda.program(plant, tree, to)
-            pack(to, os.path.join(arguments.out, plant.name + ".xz"))
+            cuda.program(plant, tree, os.path.join(arguments.out, plant.name))
             shutil.rmtree(tree)
             entries.append(entry(plant.name, plant.what, plant.program, plant.tests))
             print(f"{plant.name:20} built in {time.monotonic() - begin:.0f} s", flush=True)
     merge_list(arguments.out, entries)
+    pack(arguments.out)
     return 0
+
+
+def read_list(folder):
+    with open(os.path.join(folder, LIST), encoding="utf-8") as file:
+        return json.load(file)
 
 
 def merge_list(folder, entries):
     """Replaces the entries of the same names; sound programs must run the tests of all."""
     path = os.path.join(folder, LIST)
-    known = {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            known = {e["name"]: e for e in json.load(file)}
+    known = {e["name"]: e for e in read_list(folder)} if os.path.exists(path) else {}
     for new in entries:
         old = known.get(new["name"])
         if old and new["sound"]:
@@ -165,13 +171,9 @@ def merge_list(folder, entries):
         json.dump(list(known.values()), file, indent=1)
 
 
-def run_program(folder, out, one, seconds, timed):
-    path = os.path.join(folder, one["name"])
-    with lzma.open(os.path.join(out, one["name"] + ".xz")) as source, open(path, "wb") as target:
-        shutil.copyfileobj(source, target)
-    os.chmod(path, 0o755)
+def run_program(folder, one, seconds, timed):
     begin = time.monotonic()
-    command = [path, "--gtest_filter=" + one["tests"]]
+    command = [os.path.join(folder, one["name"]), "--gtest_filter=" + one["tests"]]
     if timed:
         command.append("--gtest_also_run_disabled_tests")
     try:
@@ -225,24 +227,28 @@ def report_cost(times):
         print(f"all together: {100 * (total / best_total - 1):.1f} % over a free choice")
 
 
-def run(arguments):
-    with open(os.path.join(arguments.out, LIST), encoding="utf-8") as file:
-        entries = json.load(file)
+def chosen(entries, timed_wanted):
+    """The plants; or the variants, with the sound program to compare with."""
     timed_names = {plant.name for plant in gpu_plants.TIMED}
     timed = [e for e in entries if e["name"] in timed_names]
     plain = [e for e in entries if e["name"] not in timed_names]
-    if arguments.timed:
+    if timed_wanted:
         tests = ":".join(dict.fromkeys(e["tests"] for e in timed))
         programs = {e["program"] for e in timed}
         timed = [dict(e, tests=tests) for e in plain if e["sound"] and e["program"] in programs] + timed
-    entries = timed if arguments.timed else plain
-    if not entries:
-        sys.exit(f"gpu_plant: {arguments.out} holds none of these; `gpu_plant.py build` makes them")
+    return timed if timed_wanted else plain
+
+
+def run(arguments):
     bad, times = 0, {}
     jobs = 1 if arguments.timed else arguments.jobs
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        results = [(one, pool.submit(run_program, folder, arguments.out, one, arguments.seconds, arguments.timed))
-                   for one in entries]
+        with tarfile.open(arguments.pack) as archive:
+            archive.extractall(folder)
+        entries = chosen(read_list(folder), arguments.timed)
+        if not entries:
+            sys.exit(f"gpu_plant: {arguments.pack} holds none of these; `gpu_plant.py build` makes them")
+        results = [(one, pool.submit(run_program, folder, one, arguments.seconds, arguments.timed)) for one in entries]
         for one, result in results:
             status, text, seconds = result.result()
             good, line = judge(dict(one, sound=True) if arguments.timed else one, status, text)
@@ -260,10 +266,11 @@ def main():
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name in ("build", "run"):
         verb = verbs.add_parser(name)
-        verb.add_argument("--out", default=os.path.join(ROOT, "build", "plants"))
         verb.add_argument("--timed", action="store_true")
     verbs.choices["build"].add_argument("--cuda", default=os.path.join(ROOT, "build", "cuda"))
+    verbs.choices["build"].add_argument("--out", default=os.path.join(ROOT, "build", "plants"))
     verbs.choices["build"].add_argument("names", nargs="*")
+    verbs.choices["run"].add_argument("--pack", default=os.path.join(ROOT, "build", "plants", PACK))
     verbs.choices["run"].add_argument("--jobs", type=int, default=4)
     verbs.choices["run"].add_argument("--seconds", type=int, default=90)
     arguments = parser.parse_args()

@@ -36,7 +36,8 @@ class GpuPlantTest(unittest.TestCase):
     def test_bugs_are_caught_by_failures_hangs_and_crashes(self):
         failed = "[ RUN      ] A.B\n[  FAILED  ] A.B (3 ms)\n[  FAILED  ] A.B\n"
         self.assertEqual(gpu_plant.judge(entry(), 1, failed), (True, "caught by A.B"))
-        self.assertEqual(gpu_plant.judge(entry(), None, "[ RUN      ] A/C.D/0\n"), (True, "caught by a hang in A/C.D/0"))
+        hung = gpu_plant.judge(entry(), None, "[ RUN      ] A/C.D/0\n")
+        self.assertEqual(hung, (True, "caught by a hang in A/C.D/0"))
         self.assertEqual(gpu_plant.judge(entry(), -6, "[ RUN      ] A.B\n"), (True, "caught by a crash in A.B"))
         self.assertEqual(gpu_plant.judge(entry(), 0, "[  PASSED  ] 3 tests."), (False, "NOT CAUGHT"))
 
