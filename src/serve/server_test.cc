@@ -224,7 +224,7 @@ TEST(Server, TellsWhatIsWrongWithARequest) {
   EXPECT_TRUE(server.settles());
 }
 
-// (512 + 1) tokens of five bytes, "<unk>", are the most that could be meant to fit.
+// (512 + 1) tokens of six bytes, "<0x0A>", are the most that could be meant to fit.
 TEST(Server, RefusesATextThatCannotFitWithoutEncodingIt) {
   TestServer server;
   HttpClient client(server.port());
@@ -232,22 +232,22 @@ TEST(Server, RefusesATextThatCannotFitWithoutEncodingIt) {
     const char* path;
     const char* param;
     std::string body;
-  } cases[] = {{kCompletions, "prompt", completion_body(std::string(2566, 'x'))},
+  } cases[] = {{kCompletions, "prompt", completion_body(std::string(3079, 'x'))},
                {kChat, "messages",
                 R"({"model":"toy","messages":[{"role":"user","content":")" +
-                    std::string(2566, 'x') + "\"}]}"}};
+                    std::string(3079, 'x') + "\"}]}"}};
   for (const auto& c : cases) {
     const HttpResponse response = client.post(c.path, c.body);
     EXPECT_EQ(response.status, 400);
     const json error = parse(response.body)["error"];
     EXPECT_EQ(error["code"], "context_length_exceeded") << error;
     EXPECT_EQ(error["param"], c.param);
-    EXPECT_NE(error["message"].get<std::string>().find("the 2565 that could fit"),
+    EXPECT_NE(error["message"].get<std::string>().find("the 3078 that could fit"),
               std::string::npos)
         << error;
   }
-  const std::string fits = client.post(kCompletions, completion_body(std::string(2565, 'x'))).body;
-  EXPECT_NE(fits.find("2569 tokens"), std::string::npos) << fits;
+  const std::string fits = client.post(kCompletions, completion_body(std::string(3078, 'x'))).body;
+  EXPECT_NE(fits.find("3082 tokens"), std::string::npos) << fits;
 }
 
 TEST(Server, FillsTheContextAndSaysSo) {
