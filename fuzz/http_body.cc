@@ -81,7 +81,7 @@ void fuzz_http_body(std::string_view input) {
   limits.max_bytes = 2000;
   limits.max_prompts = 64;
   limits.max_context = 300;
-  limits.token_bytes = longest_token_bytes(*model.tokenizer);
+  limits.token_bytes = model.tokenizer->most_text_bytes();
   const auto prepared = prepare_request(kind, input.substr(1), model, limits);
   if (!prepared) return check_refusal(prepared.error());
   check_accepted(*prepared, limits, model.tokenizer->vocab_size());
