@@ -1,75 +1,19 @@
-// What counts as a row: decode steps with all sequences and no prompt in them, whole prefills from
-// submission to the first token, and single steps with the time of each operation.
+// What counts as a row: decode steps with all sequences and no prompt in them, and whole prefills
+// from submission to the first token; beside both, the same work on the device alone.
 #include "bench_measure.h"
 
 #include <algorithm>
-#include <chrono>
-#include <map>
-#include <numeric>
 
 #include "base/align.h"
 #include "bench_crowd.h"
+#include "bench_ops.h"
 
 namespace ashlar {
 
 namespace {
 
-// Operations by name; with `split` also by size, rounded so that a growing cache gives few lines.
-class OpLines : public StreamObserver {
- public:
-  explicit OpLines(bool split) : split_(split) {}
-
-  void op_begin(Stream&, const OpEvent&) override { began_ = std::chrono::steady_clock::now(); }
-  void op_end(Stream&, const OpEvent& event) override {
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began_;
-    OpLine& line = step_[{event.name, split_ ? rounded_size(event.bytes) : 0}];
-    ++line.calls;
-    line.seconds += took.count();
-    line.bytes += event.bytes;
-    line.flops += event.flops;
-  }
-
-  // What was seen since the last call is counted, or forgotten.
-  void end_step(bool counts) {
-    for (const auto& [key, line] : step_) {
-      if (!counts) continue;
-      OpLine& sum = sums_[key];
-      sum.calls += line.calls;
-      sum.seconds += line.seconds;
-      sum.bytes += line.bytes;
-      sum.flops += line.flops;
-    }
-    step_.clear();
-  }
-
-  std::vector<OpLine> lines() const {
-    std::vector<OpLine> out;
-    for (const auto& [key, sum] : sums_) {
-      OpLine line = sum;
-      const double mega = static_cast<double>(sum.bytes) / static_cast<double>(sum.calls) * 1e-6;
-      line.name = split_ ? fmt::format("{} {:.3f} MB", key.first, mega) : std::string(key.first);
-      out.push_back(std::move(line));
-    }
-    std::sort(out.begin(), out.end(),
-              [](const OpLine& a, const OpLine& b) { return a.seconds > b.seconds; });
-    return out;
-  }
-
- private:
-  using Key = std::pair<std::string_view, int64_t>;
-
-  // The four leading bits of the size.
-  static int64_t rounded_size(int64_t bytes) {
-    int64_t unit = 1;
-    while (bytes / unit >= 16) unit *= 2;
-    return bytes / unit * unit;
-  }
-
-  bool split_;
-  std::chrono::steady_clock::time_point began_;
-  std::map<Key, OpLine> step_;
-  std::map<Key, OpLine> sums_;
-};
+constexpr int64_t kLeastBareSteps = 20;
+constexpr int64_t kMostBareSteps = 200;
 
 uint64_t seed_of(int64_t row, int64_t repetition) {
   return static_cast<uint64_t>(row * 1000 + repetition);
@@ -88,13 +32,13 @@ Status decode_once(ModelSession& session, const BenchOptions& options, uint64_t 
   double total = 0;
   int64_t counted = 0;
   for (bool more = true; more;) {
-    const int64_t kv_bytes = kv_read_bytes(session.model->state_needs(), crowd.positions());
+    const auto bytes = static_cast<double>(floor_bytes(
+        session.model->info().weight_bytes, session.model->state_needs(), crowd.positions()));
     ASHLAR_ASSIGN(const TimedStep step, crowd.step());
     more = step.more;
     if (step.launched != 1 || step.prompt_rows != 0 || step.decode_rows != row.concurrency) {
       continue;
     }
-    const double bytes = static_cast<double>(session.model->info().weight_bytes + kv_bytes);
     row.step_seconds.push_back(step.seconds);
     const auto samples = static_cast<double>(row.step_seconds.size());
     row.step_bytes += (bytes - row.step_bytes) / samples;
@@ -110,61 +54,22 @@ Status decode_once(ModelSession& session, const BenchOptions& options, uint64_t 
   return {};
 }
 
-// One decode phase or one prefill phase of so many rows.
-Result<OpRow> ops_once(ModelSession& session, const BenchOptions& options, bool decode,
-                       int64_t rows) {
-  OpRow out;
-  out.phase = decode ? "decode" : "prefill";
-  out.rows = rows;
-  OpLines lines(options.split);
-  for (int64_t repetition = 0; repetition < options.repetitions; ++repetition) {
-    BenchCrowd crowd(session, seed_of(rows, repetition));
-    ASHLAR_TRY(decode ? crowd.submit(rows, options.prompt_tokens, options.tokens)
-                      : crowd.submit(1, rows, 1));
-    session.engine->observe(&lines);
-    for (bool more = true; more;) {
-      ASHLAR_ASSIGN(const TimedStep step, crowd.step());
-      more = step.more;
-      const bool counts = step.launched == 1 &&
-                          (decode ? step.decode_rows : step.prompt_rows) == rows &&
-                          (decode ? step.prompt_rows : step.decode_rows) == 0;
-      lines.end_step(counts);
-      if (!counts) continue;
-      out.seconds += step.seconds;
-      ++out.steps;
-    }
-    session.engine->observe(nullptr);
-  }
-  if (out.steps == 0) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--tokens: {} are too few: no step had all {} sequences past their prompts",
-                options.tokens, rows);
-  }
-  out.lines = lines.lines();
-  return out;
-}
-
 }  // namespace
+
+int64_t bench_context(BenchKind kind, const BenchOptions& options,
+                      std::span<const int64_t> counts) {
+  const int64_t most = *std::max_element(counts.begin(), counts.end());
+  return kind == BenchKind::kDecode ? options.prompt_tokens + options.tokens : most + 1;
+}
 
 Result<EngineOptions> bench_engine_options(BenchKind kind, const BenchOptions& options,
                                            std::span<const int64_t> counts) {
-  const int64_t most = *std::max_element(counts.begin(), counts.end());
-  const int64_t decode_context = options.prompt_tokens + options.tokens;
+  const int64_t context = bench_context(kind, options, counts);
   EngineOptions engine;
   engine.depth = options.depth;
   engine.step_rows = options.step_rows;
-  engine.max_batch = 1;
-  int64_t context = most + 1;
-  if (kind == BenchKind::kDecode) {
-    engine.max_batch = most;
-    context = decode_context;
-  } else if (kind == BenchKind::kOp) {
-    for (const int64_t count : counts) {
-      if (count <= kMostDecodeRows) engine.max_batch = std::max(engine.max_batch, count);
-    }
-    engine.step_rows = std::max(most, options.step_rows);
-    context = std::max(context, decode_context);
-  }
+  engine.max_batch =
+      kind == BenchKind::kDecode ? *std::max_element(counts.begin(), counts.end()) : 1;
   if (options.max_context != 0 && options.max_context < context) {
     return fail(ErrorCode::kInvalidArgument, "--max-context: {} is too few; this needs {}",
                 options.max_context, context);
@@ -178,13 +83,13 @@ Result<EngineOptions> bench_engine_options(BenchKind kind, const BenchOptions& o
 
 Result<std::vector<DecodeRow>> measure_decode(ModelSession& session, const BenchOptions& options,
                                               std::span<const int64_t> counts) {
-  ASHLAR_TRY(run_uncounted(session));
+  if (session.engine != nullptr) ASHLAR_TRY(run_uncounted(session));
   std::vector<DecodeRow> rows;
   for (const int64_t concurrency : counts) {
     DecodeRow& row = rows.emplace_back();
     row.concurrency = concurrency;
-    for (int64_t repetition = 0; repetition < options.repetitions; ++repetition) {
-      ASHLAR_TRY(decode_once(session, options, seed_of(concurrency, repetition), row));
+    for (int64_t i = 0; session.engine != nullptr && i < options.repetitions; ++i) {
+      ASHLAR_TRY(decode_once(session, options, seed_of(concurrency, i), row));
     }
   }
   return rows;
@@ -192,13 +97,13 @@ Result<std::vector<DecodeRow>> measure_decode(ModelSession& session, const Bench
 
 Result<std::vector<PrefillRow>> measure_prefill(ModelSession& session, const BenchOptions& options,
                                                 std::span<const int64_t> counts) {
-  ASHLAR_TRY(run_uncounted(session));
+  if (session.engine != nullptr) ASHLAR_TRY(run_uncounted(session));
   std::vector<PrefillRow> rows;
   for (const int64_t tokens : counts) {
     PrefillRow& row = rows.emplace_back();
     row.tokens = tokens;
-    for (int64_t repetition = 0; repetition < options.repetitions; ++repetition) {
-      BenchCrowd crowd(session, seed_of(tokens, repetition));
+    for (int64_t i = 0; session.engine != nullptr && i < options.repetitions; ++i) {
+      BenchCrowd crowd(session, seed_of(tokens, i));
       ASHLAR_TRY(crowd.submit(1, tokens, 1));
       double seconds = 0;
       for (bool more = true; more;) {
@@ -212,17 +117,37 @@ Result<std::vector<PrefillRow>> measure_prefill(ModelSession& session, const Ben
   return rows;
 }
 
-Result<std::vector<OpRow>> measure_ops(ModelSession& session, const BenchOptions& options,
-                                       std::span<const int64_t> counts) {
-  ASHLAR_TRY(run_uncounted(session));
+Status add_bare(const BareSetup& setup, const BenchOptions& options, std::vector<DecodeRow>& rows) {
+  const int64_t steps =
+      std::clamp(options.tokens * options.repetitions, kLeastBareSteps, kMostBareSteps);
+  for (DecodeRow& row : rows) {
+    // The mean context of the engine's steps.
+    const StepShape step = {.sequences = row.concurrency,
+                            .rows = 1,
+                            .context = options.prompt_tokens + options.tokens / 2};
+    ASHLAR_ASSIGN(row.bare, measure_bare(setup, {step}, steps));
+  }
+  return {};
+}
+
+Status add_bare(const BareSetup& setup, const BenchOptions& options,
+                std::vector<PrefillRow>& rows) {
+  for (PrefillRow& row : rows) {
+    ASHLAR_ASSIGN(row.bare, measure_bare(setup, prompt_chunks(row.tokens, options.step_rows),
+                                         options.repetitions));
+  }
+  return {};
+}
+
+Result<std::vector<OpRow>> measure_ops(const BareSetup& setup, const BenchOptions& options,
+                                       std::span<const int64_t> counts,
+                                       std::span<const int64_t> contexts) {
   std::vector<OpRow> rows;
   for (const int64_t count : counts) {
-    if (count <= kMostDecodeRows) {
-      ASHLAR_ASSIGN(OpRow row, ops_once(session, options, true, count));
+    for (const int64_t context : contexts) {
+      ASHLAR_ASSIGN(OpRow row, measure_op_row(setup, op_step_shape(count, context), options.split));
       rows.push_back(std::move(row));
     }
-    ASHLAR_ASSIGN(OpRow row, ops_once(session, options, false, count));
-    rows.push_back(std::move(row));
   }
   return rows;
 }

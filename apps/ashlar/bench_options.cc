@@ -30,25 +30,32 @@ OptionFields BenchOptions::fields(BenchKind kind) {
   device.add_to(f);
   if (kind == BenchKind::kDecode) {
     f.add("concurrency", concurrency, "sequences that decode together, a list: 1,4,8");
+    f.add("prompt_tokens", prompt_tokens, "prompt tokens of a decoding sequence").range(1, 1 << 20);
+    f.add("tokens", tokens, "output tokens of a decoding sequence").range(4, 1 << 20);
   } else if (kind == BenchKind::kPrefill) {
     f.add("lengths", lengths, "prompt lengths, a list: 128,512");
   } else {
-    f.add("rows", rows, "rows of the steps, a list: 1,8,512");
+    f.add("rows", rows,
+          "rows of the steps, a list: up to 64 are sequences that decode, more are a part of a "
+          "prompt");
+    f.add("contexts", contexts,
+          "positions of each sequence, its rows included, a list; a part of a prompt has at least "
+          "its own rows");
     f.add("split", split, "one line for each size of an operation");
+    f.add("drawn", drawn,
+          "draw tokens (temperature 0.7, top-p 0.95) instead of taking the likeliest");
   }
-  if (kind != BenchKind::kPrefill) {
-    f.add("prompt_tokens", prompt_tokens, "prompt tokens of a decoding sequence").range(1, 1 << 20);
-    f.add("tokens", tokens, "output tokens of a decoding sequence").range(4, 1 << 20);
-  }
-  f.add("repetitions", repetitions, "how often each row is measured").range(1, 1000);
   if (kind != BenchKind::kOp) {
+    f.add("repetitions", repetitions, "how often each row is measured").range(1, 1000);
     f.add("step_rows", step_rows, "rows of a step; a longer prompt is computed in several steps")
         .range(1, 65536);
+    f.add("max_context", max_context,
+          "positions that a sequence may have; 0: as many as the measurement needs")
+        .range(0, 1e12);
+    f.add("depth", depth, "steps in flight").range(1, 2);
+    f.add("engine", engine, "measure through the engine, besides the device alone");
   }
-  f.add("max_context", max_context,
-        "positions that a sequence may have; 0: as many as the measurement needs")
-      .range(0, 1e12);
-  f.add("depth", depth, "steps in flight").range(1, 2);
+  f.add("baseline", baseline, "file of bench/cublas_baseline.py that matmuls are compared with");
   f.add("read_speed", read_speed, "measure as well how fast plain reading is");
   f.add("json", json, "print one JSON object instead of a table");
   f.add("output", output, "file that the JSON object is written to as well");

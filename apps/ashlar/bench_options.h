@@ -24,6 +24,7 @@ struct BenchOptions {
   std::string concurrency = "1,4,8";
   std::string lengths = "128,512,2048";
   std::string rows = "1,8,512";
+  std::string contexts = "192";
   int64_t prompt_tokens = 128;
   int64_t tokens = 64;
   int64_t repetitions = 3;
@@ -31,7 +32,10 @@ struct BenchOptions {
   int64_t max_context = 0;
   int64_t depth = 2;
   bool split = false;
+  bool drawn = false;
+  bool engine = true;
   bool read_speed = true;
+  std::string baseline;
   bool json = false;
   std::string output;
 

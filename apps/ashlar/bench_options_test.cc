@@ -35,11 +35,8 @@ TEST(BenchOptions, TheEngineHoldsWhatIsMeasuredAndNotMore) {
   EXPECT_EQ(prefill.max_context, 2049);
   EXPECT_EQ(prefill.step_rows, 512);
 
-  // One step takes all rows; only the decode phases need as many sequences.
-  const std::vector<int64_t> rows = {16, 700};
-  const EngineOptions op = *bench_engine_options(BenchKind::kOp, options, rows);
-  EXPECT_EQ(op.step_rows, 700);
-  EXPECT_EQ(op.max_batch, 16);
+  EXPECT_EQ(bench_context(BenchKind::kDecode, options, counts), 120);
+  EXPECT_EQ(bench_context(BenchKind::kPrefill, options, lengths), 2049);
 
   options.max_context = 119;
   EXPECT_FALSE(bench_engine_options(BenchKind::kDecode, options, counts));

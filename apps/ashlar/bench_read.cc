@@ -1,46 +1,28 @@
-// Reads a buffer with the device's threads and times it. Vectors of the compiler are enough here:
-// the loop waits for memory, not for arithmetic, and the baseline of the build is AVX2.
+// Fills a buffer with a pattern, reads it in every way that the device has, and compares the sums
+// with what the pattern gives.
 #include "bench_read.h"
 
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "base/align.h"
+#include "bench_bed.h"
+#include "bench_time.h"
 
 namespace ashlar {
 
 namespace {
 
-using Vector [[gnu::vector_size(32)]] = uint64_t;
-constexpr int64_t kPiece =
-    256 << 10;  // a part of the loop: large beside the cost of handing it out
-constexpr double kLeastSeconds = 0.4;
-constexpr size_t kLeastPasses = 5;
-constexpr size_t kMostPasses = 400;
-
-// Four runs of the piece at once, a cache line of each in turn: a core that follows one run only
-// keeps fewer lines on their way.
-uint64_t sum_of(const std::byte* begin) {
-  constexpr int kRuns = 4;
-  constexpr int64_t kRun = kPiece / kRuns;
-  constexpr int64_t kLine = 2 * sizeof(Vector);
-  Vector sums[kRuns] = {};
-  for (int64_t at = 0; at < kRun; at += kLine) {
-    for (int run = 0; run < kRuns; ++run) {
-      Vector line[2];
-      std::memcpy(line, begin + run * kRun + at, kLine);
-      sums[run] += line[0] + line[1];
-    }
-  }
-  const Vector sum = sums[0] + sums[1] + sums[2] + sums[3];
-  return sum[0] + sum[1] + sum[2] + sum[3];
-}
+constexpr int64_t kPattern = 1 << 20;
+constexpr double kSeconds = 0.4;  // of passes on the CPU
+constexpr int64_t kLeastPasses = 5;
+constexpr int64_t kMostPasses = 400;
+constexpr int64_t kDevicePasses = 9;  // of each way, on a GPU
 
 // The number after a name in a file of "Name:   123 kB" lines, in bytes.
 int64_t kilobytes_in(const char* path, const std::string& name) {
@@ -58,36 +40,78 @@ int64_t system_value(int name, int64_t otherwise) {
   return value > 0 ? value : otherwise;
 }
 
+uint32_t word_sum(std::span<const uint32_t> words) {
+  uint32_t sum = 0;
+  for (const uint32_t word : words) sum += word;
+  return sum;
+}
+
 }  // namespace
 
-Result<ReadSpeed> measure_read(Device& device, int64_t bytes) {
-  const int64_t pieces = divide_up(bytes, kPiece);
-  ReadSpeed speed;
-  speed.bytes = pieces * kPiece;
-  ASHLAR_ASSIGN(const Buffer buffer, device.allocate(static_cast<size_t>(speed.bytes)));
-  auto* data = static_cast<std::byte*>(buffer.data());
-  ThreadPool& pool = *device.thread_pool();
+Result<std::unique_ptr<ReadProbe>> ReadProbe::create(Device& device, int64_t bytes) {
+  std::unique_ptr<ReadProbe> probe(new ReadProbe(device));
+  probe->stream_ = device.new_stream();
+  Stream& stream = *probe->stream_;
+  const int64_t patterns = divide_up(bytes, kPattern);
+  probe->bytes_ = patterns * kPattern;
+  std::mt19937 random(1);
+  std::vector<uint32_t> pattern(kPattern / 4);
+  for (uint32_t& word : pattern) word = static_cast<uint32_t>(random());
+  probe->sum_ = word_sum(pattern) * static_cast<uint32_t>(patterns);
+  ASHLAR_ASSIGN(probe->data_, device.allocate(static_cast<size_t>(probe->bytes_)));
+  ASHLAR_ASSIGN(probe->sums_, device.allocate(kReadSums * 4));
+  ASHLAR_ASSIGN(probe->clock_, device.allocate(8));
   // Written first: memory that was never written is one page of zeros, however much is read.
-  pool.run(pieces, [&](int64_t piece, int) {
-    std::memset(data + piece * kPiece, static_cast<int>(piece % 251), kPiece);
-  });
-  std::atomic<uint64_t> sum{0};
-  std::vector<double> seconds;
-  double total = 0;
-  while (seconds.size() < kLeastPasses || (total < kLeastSeconds && seconds.size() < kMostPasses)) {
-    const auto start = std::chrono::steady_clock::now();
-    pool.run(pieces, [&](int64_t piece, int) {
-      sum.fetch_add(sum_of(data + piece * kPiece), std::memory_order_relaxed);
-    });
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    seconds.push_back(took.count());
-    total += took.count();
+  fill_repeating(stream, probe->data_.data(), static_cast<size_t>(probe->bytes_),
+                 std::as_bytes(std::span(pattern)));
+  device.clear(stream, probe->sums_.data(), kReadSums * 4);
+  device.clear(stream, probe->clock_.data(), 8);
+  ASHLAR_TRY(stream.synchronize());
+  return probe;
+}
+
+void ReadProbe::pass(Stream& stream, int way) {
+  read_bytes(stream, {.data = data_.view(DType::kU8, {bytes_}),
+                      .sums = sums_.view(DType::kI32, {kReadSums}),
+                      .clock = clock_.view(DType::kF32, {2}),
+                      .way = way});
+  ++passes_;
+}
+
+Result<double> ReadProbe::median_seconds(int way) {
+  const bool cpu = device_.backend() == Backend::kCpu;
+  const auto run = [&] { pass(*stream_, way); };
+  ASHLAR_ASSIGN(const std::vector<double> first, time_runs(*stream_, 1, run));
+  const int64_t count =
+      cpu ? runs_for(kSeconds, first.front(), kLeastPasses, kMostPasses) : kDevicePasses;
+  ASHLAR_ASSIGN(std::vector<double> seconds, time_runs(*stream_, count, run));
+  return median(std::move(seconds));
+}
+
+Status ReadProbe::check_sums() const {
+  std::vector<uint32_t> sums(kReadSums);
+  device_.copy(*stream_, sums.data(), sums_.data(), sums.size() * 4);
+  ASHLAR_TRY(stream_->synchronize());
+  if (word_sum(sums) == sum_ * static_cast<uint32_t>(passes_)) return {};
+  return fail(ErrorCode::kInternal,
+              "the read measurement did not read what it should: {} passes gave the sum {:08x} "
+              "instead of {:08x}",
+              passes_, word_sum(sums), sum_ * static_cast<uint32_t>(passes_));
+}
+
+Result<ReadSpeed> ReadProbe::measure() {
+  ReadSpeed speed;
+  speed.bytes = bytes_;
+  const int ways = device_.backend() == Backend::kCpu ? 1 : kReadWays;
+  for (int way = 0; way < ways; ++way) {
+    ASHLAR_ASSIGN(const double seconds, median_seconds(way));
+    speed.gb_s = std::max(speed.gb_s, static_cast<double>(bytes_) / seconds * 1e-9);
   }
-  // The sum must be wanted, or nothing would need to be read.
-  if (sum.load() == 0 && pieces > 1) {
-    return fail(ErrorCode::kInternal, "the buffer of the read measurement holds nothing");
-  }
-  speed.gb_s = static_cast<double>(speed.bytes) / median(seconds) * 1e-9;
+  ASHLAR_TRY(check_sums());
+  float clock[2] = {};
+  device_.copy(*stream_, clock, clock_.data(), sizeof(clock));
+  ASHLAR_TRY(stream_->synchronize());
+  if (clock[1] > 0) speed.clock_mhz = static_cast<double>(clock[0]) / clock[1] * 1e3;
   return speed;
 }
 

@@ -1,4 +1,4 @@
-// Statistics, JSON and table of a benchmark. Numbers are derived here once, as JSON, and the table
+// Statistics and JSON of a benchmark. Numbers are derived here once; the table (bench_text.cc)
 // prints what the JSON holds, so the two cannot disagree.
 #include "bench_report.h"
 
@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace ashlar {
 
 namespace {
+
+using nlohmann::json;
 
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return 0;
@@ -20,94 +21,136 @@ double rounded(double value) {
 
 double ratio(double value, double by) { return by > 0 ? rounded(value / by) : 0; }
 
-nlohmann::json decode_json(const DecodeRow& row, double read_gb_s) {
-  const double middle = median(row.step_seconds);
-  return {{"concurrency", row.concurrency},
-          {"steps", row.step_seconds.size()},
-          {"step_ms_median", rounded(middle * 1e3)},
-          {"step_ms_p10", rounded(quantile(row.step_seconds, 0.1) * 1e3)},
-          {"step_ms_p90", rounded(quantile(row.step_seconds, 0.9) * 1e3)},
-          {"output_tok_s", rounded(median(row.output_tok_s))},
-          {"step_bytes", std::llround(row.step_bytes)},
-          {"fraction_of_read_bandwidth", ratio(row.step_bytes * 1e-9, middle * read_gb_s)}};
+// null where a side is not known.
+json ratio_or_null(double value, double by) {
+  return value > 0 && by > 0 ? json(rounded(value / by)) : json();
 }
 
-nlohmann::json prefill_json(const PrefillRow& row) {
-  const double middle = median(row.seconds);
-  return {{"tokens", row.tokens},
-          {"seconds_median", rounded(middle)},
-          {"seconds_min", rounded(quantile(row.seconds, 0))},
-          {"tok_s", ratio(static_cast<double>(row.tokens), middle)}};
+void add_times(json& out, const std::vector<double>& seconds) {
+  out["step_ms_median"] = rounded(median(seconds) * 1e3);
+  out["step_ms_p10"] = rounded(quantile(seconds, 0.1) * 1e3);
+  out["step_ms_p90"] = rounded(quantile(seconds, 0.9) * 1e3);
+  out["step_ms_p99"] = rounded(quantile(seconds, 0.99) * 1e3);
 }
 
-nlohmann::json op_json(const OpRow& row) {
-  const auto steps = static_cast<double>(row.steps);
-  const auto line_json = [&](const std::string& name, double calls, double seconds, double bytes,
-                             double flops) {
-    return nlohmann::json{{"name", name},
-                          {"calls", rounded(calls / steps)},
-                          {"ms", rounded(seconds / steps * 1e3)},
-                          {"share", ratio(seconds, row.seconds)},
-                          {"gb_s", ratio(bytes * 1e-9, seconds)},
-                          {"gflop_s", ratio(flops * 1e-9, seconds)}};
-  };
-  nlohmann::json lines = nlohmann::json::array();
+void add_matmuls(json& out, const MatmulWork& work) {
+  out["matmul_tflops"] = ratio_or_null(work.flops * 1e-12, work.seconds);
+  out["fraction_of_cublas"] = ratio_or_null(work.baseline_seconds, work.seconds);
+}
+
+json bare_json(const BareRun& bare, double tokens, double read_gb_s) {
+  json out = {{"context", bare.context}, {"steps", bare.seconds.size()}, {"ops", bare.ops}};
+  add_times(out, bare.seconds);
+  const double middle = median(bare.seconds);
+  out["tok_s"] = ratio(tokens, middle);
+  const bool one_step = bare.bytes > 0;
+  out["bytes_per_step"] = one_step ? json(std::llround(bare.bytes)) : json();
+  out["fraction_of_read_bandwidth"] =
+      one_step ? json(ratio(bare.bytes * 1e-9, middle * read_gb_s)) : json();
+  return out;
+}
+
+json decode_json(const DecodeRow& row, double read_gb_s) {
+  const bool engine = !row.step_seconds.empty();
+  const std::vector<double>& seconds = engine ? row.step_seconds : row.bare.seconds;
+  const double bytes = engine ? row.step_bytes : row.bare.bytes;
+  const double middle = median(seconds);
+  const auto sequences = static_cast<double>(row.concurrency);
+  const double bare_tok_s = ratio(sequences, median(row.bare.seconds));
+  const double tok_s = engine ? median(row.output_tok_s) : bare_tok_s;
+  json out = {{"concurrency", row.concurrency},
+              {"path", engine ? "engine" : "bare"},
+              {"steps", seconds.size()},
+              {"output_tok_s", rounded(tok_s)},
+              {"bytes_per_step", std::llround(bytes)},
+              {"fraction_of_read_bandwidth", ratio(bytes * 1e-9, middle * read_gb_s)},
+              {"engine_over_bare", engine ? ratio_or_null(tok_s, bare_tok_s) : json()},
+              {"bare", bare_json(row.bare, sequences, read_gb_s)}};
+  add_times(out, seconds);
+  add_matmuls(out, row.bare.matmul);
+  return out;
+}
+
+json prefill_json(const PrefillRow& row) {
+  const bool engine = !row.seconds.empty();
+  const std::vector<double>& seconds = engine ? row.seconds : row.bare.seconds;
+  const double middle = median(seconds);
+  const auto tokens = static_cast<double>(row.tokens);
+  json bare = bare_json(row.bare, tokens, 0);
+  json out = {
+      {"tokens", row.tokens},
+      {"path", engine ? "engine" : "bare"},
+      {"seconds_median", rounded(middle)},
+      {"seconds_min", rounded(quantile(seconds, 0))},
+      {"tok_s", ratio(tokens, middle)},
+      {"engine_over_bare", engine ? ratio_or_null(median(row.bare.seconds), middle) : json()},
+      {"bare", std::move(bare)}};
+  add_matmuls(out, row.bare.matmul);
+  return out;
+}
+
+// The time that the memory's speed, or the best known rate of products, would need.
+double limit_seconds(double bytes, double flops, const BenchReport& report) {
+  const double reading = report.read.gb_s > 0 ? bytes * 1e-9 / report.read.gb_s : 0;
+  const double computing = report.limit_flops > 0 ? flops / report.limit_flops : 0;
+  return std::max(reading, computing);
+}
+
+json alone_json(const OpLine& line, const BenchReport& report) {
+  if (line.alone.seconds.empty()) return {};
+  const double calls = static_cast<double>(std::max<int64_t>(1, line.calls));
+  const double middle = median(line.alone.seconds);
+  const double bytes = static_cast<double>(line.bytes) / calls;
+  const double flops = static_cast<double>(line.flops) / calls;
+  return {{"us_median", rounded(middle * 1e6)},
+          {"us_p99", rounded(quantile(line.alone.seconds, 0.99) * 1e6)},
+          {"gb_s", ratio(bytes * 1e-9, middle)},
+          {"tflop_s", ratio(flops * 1e-12, middle)},
+          {"fraction_of_limit", ratio_or_null(limit_seconds(bytes, flops, report), middle)},
+          {"beyond_cache", line.alone.beyond_cache},
+          {"fraction_of_cublas", ratio_or_null(line.alone.baseline_seconds, middle)}};
+}
+
+json op_json(const OpRow& row, const BenchReport& report) {
+  const double step = median(row.step_seconds);
+  json lines = json::array();
   double inside = 0;
+  int64_t calls = 0;
   for (const OpLine& line : row.lines) {
     inside += line.seconds;
-    lines.push_back(line_json(line.name, static_cast<double>(line.calls), line.seconds,
-                              static_cast<double>(line.bytes), static_cast<double>(line.flops)));
+    calls += line.calls;
+    const auto bytes = static_cast<double>(line.bytes);
+    const auto flops = static_cast<double>(line.flops);
+    lines.push_back(
+        {{"name", line.name},
+         {"calls", line.calls},
+         {"ms", rounded(line.seconds * 1e3)},
+         {"share", ratio(line.seconds, step)},
+         {"bytes", line.bytes},
+         {"gb_s", ratio(bytes * 1e-9, line.seconds)},
+         {"gflop_s", ratio(flops * 1e-9, line.seconds)},
+         {"fraction_of_limit", ratio_or_null(limit_seconds(bytes, flops, report), line.seconds)},
+         {"alone", alone_json(line, report)}});
   }
-  lines.push_back(
-      line_json("(outside operations)", steps, std::max(0.0, row.seconds - inside), 0, 0));
-  return {{"phase", row.phase},
-          {"rows", row.rows},
-          {"steps", row.steps},
-          {"step_ms", ratio(row.seconds * 1e3, steps)},
-          {"ops", lines}};
-}
-
-std::string decode_text(const nlohmann::json& rows) {
-  std::string out = fmt::format("{:>11} {:>7} {:>10} {:>9} {:>9} {:>11} {:>14}\n", "concurrency",
-                                "steps", "ms median", "ms p10", "ms p90", "tok/s", "of read speed");
-  for (const nlohmann::json& row : rows) {
-    out += fmt::format("{:>11} {:>7} {:>10.3f} {:>9.3f} {:>9.3f} {:>11.2f} {:>13.1f}%\n",
-                       row["concurrency"].get<int64_t>(), row["steps"].get<int64_t>(),
-                       row["step_ms_median"].get<double>(), row["step_ms_p10"].get<double>(),
-                       row["step_ms_p90"].get<double>(), row["output_tok_s"].get<double>(),
-                       100 * row["fraction_of_read_bandwidth"].get<double>());
-  }
+  json out = {{"phase", row.phase},
+              {"rows", row.rows},
+              {"context", row.context},
+              {"steps", row.step_seconds.size()},
+              {"step_ms", rounded(step * 1e3)},
+              {"op_calls", calls},
+              {"gaps_ms", rounded((step - inside) * 1e3)},
+              {"gap_us_per_op",
+               rounded((step - inside) * 1e6 / static_cast<double>(std::max<int64_t>(1, calls)))},
+              {"bytes_per_step", std::llround(row.bytes)},
+              {"fraction_of_read_bandwidth", ratio(row.bytes * 1e-9, step * report.read.gb_s)},
+              {"ops", std::move(lines)}};
+  add_times(out, row.step_seconds);
+  add_matmuls(out, row.matmul);
   return out;
 }
 
-std::string prefill_text(const nlohmann::json& rows) {
-  std::string out =
-      fmt::format("{:>8} {:>12} {:>12} {:>10}\n", "tokens", "s median", "s least", "tok/s");
-  for (const nlohmann::json& row : rows) {
-    out += fmt::format("{:>8} {:>12.4f} {:>12.4f} {:>10.1f}\n", row["tokens"].get<int64_t>(),
-                       row["seconds_median"].get<double>(), row["seconds_min"].get<double>(),
-                       row["tok_s"].get<double>());
-  }
-  return out;
-}
-
-std::string op_text(const nlohmann::json& rows) {
-  std::string out;
-  for (const nlohmann::json& row : rows) {
-    out += fmt::format("{} step of {} rows: {:.3f} ms (mean of {})\n",
-                       row["phase"].get<std::string>(), row["rows"].get<int64_t>(),
-                       row["step_ms"].get<double>(), row["steps"].get<int64_t>());
-    out += fmt::format("  {:<32} {:>7} {:>10} {:>6} {:>9} {:>9}\n", "operation", "calls", "ms", "%",
-                       "GB/s", "GFLOP/s");
-    for (const nlohmann::json& line : row["ops"]) {
-      out += fmt::format("  {:<32} {:>7.0f} {:>10.3f} {:>6.1f} {:>9.2f} {:>9.1f}\n",
-                         line["name"].get<std::string>(), line["calls"].get<double>(),
-                         line["ms"].get<double>(), 100 * line["share"].get<double>(),
-                         line["gb_s"].get<double>(), line["gflop_s"].get<double>());
-    }
-    out += "\n";
-  }
-  return out;
+int64_t visible(const PagedState& layer, int64_t positions) {
+  return layer.window > 0 ? std::min(positions, layer.window) : positions;
 }
 
 }  // namespace
@@ -124,19 +167,38 @@ double quantile(std::vector<double> samples, double share) {
 int64_t kv_read_bytes(const StateNeeds& needs, std::span<const int64_t> positions) {
   int64_t bytes = 0;
   for (const PagedState& layer : needs.paged) {
-    for (const int64_t count : positions) {
-      bytes +=
-          layer.bytes_per_position * (layer.window > 0 ? std::min(count, layer.window) : count);
-    }
+    for (const int64_t count : positions) bytes += layer.bytes_per_position * visible(layer, count);
   }
   return bytes;
 }
 
-nlohmann::json bench_json(const BenchReport& report) {
-  nlohmann::json rows = nlohmann::json::array();
+int64_t floor_bytes(int64_t weight_bytes, const StateNeeds& needs,
+                    std::span<const int64_t> positions) {
+  int64_t state = 0;
+  for (const ChunkState& layer : needs.chunk) state += layer.boundary_bytes;
+  return weight_bytes + kv_read_bytes(needs, positions) +
+         2 * state * static_cast<int64_t>(positions.size());
+}
+
+std::string why_invalid(const std::string& device_name, const ReadSpeed& read) {
+  constexpr double kLeastOfH200 = 4450;
+  if (read.bytes == 0 || device_name.find("H200") == std::string::npos) return "";
+  if (read.gb_s >= kLeastOfH200) return "";
+  return fmt::format(
+      "plain reading reached {:.0f} GB/s; an H200 that is free and cool reads at least {:.0f}, so "
+      "the other figures say nothing either",
+      read.gb_s, kLeastOfH200);
+}
+
+json bench_json(const BenchReport& report) {
+  json rows = json::array();
   for (const DecodeRow& row : report.decode) rows.push_back(decode_json(row, report.read.gb_s));
   for (const PrefillRow& row : report.prefill) rows.push_back(prefill_json(row));
-  for (const OpRow& row : report.op) rows.push_back(op_json(row));
+  for (const OpRow& row : report.op) rows.push_back(op_json(row, report));
+  const std::string invalid = why_invalid(report.device, report.read);
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? json() : json(text);
+  };
   return {{"kind", report.kind},
           {"device", report.device},
           {"commit", report.commit},
@@ -144,33 +206,18 @@ nlohmann::json bench_json(const BenchReport& report) {
           {"model", report.model},
           {"format", report.format},
           {"settings", report.settings},
+          {"valid", report.read.bytes == 0 ? json() : json(invalid.empty())},
+          {"invalid_reason", text_or_null(invalid)},
           {"weight_bytes", report.weight_bytes},
           {"peak_resident_bytes", report.peak_resident_bytes},
           {"measured_read_gb_s", rounded(report.read.gb_s)},
           {"measured_read_bytes", report.read.bytes},
           {"measured_read_beyond_cache_gb_s", rounded(report.read_beyond_cache.gb_s)},
           {"measured_read_beyond_cache_bytes", report.read_beyond_cache.bytes},
+          {"processor_clock_mhz",
+           report.read.clock_mhz > 0 ? json(rounded(report.read.clock_mhz)) : json()},
+          {"cublas_baseline", text_or_null(report.baseline)},
           {"rows", rows}};
-}
-
-std::string bench_text(const BenchReport& report) {
-  const nlohmann::json object = bench_json(report);
-  const nlohmann::json& rows = object["rows"];
-  std::string out = fmt::format("{} of {} ({}) on {}\n\n", report.kind, report.model, report.format,
-                                report.device);
-  if (!report.decode.empty()) out += decode_text(rows) + "\n";
-  if (!report.prefill.empty()) out += prefill_text(rows) + "\n";
-  if (!report.op.empty()) out += op_text(rows);
-  constexpr double kMega = 1e-6;
-  out += fmt::format("a step reads {:.1f} MB of weights; peak resident {:.1f} MB\n",
-                     static_cast<double>(report.weight_bytes) * kMega,
-                     static_cast<double>(report.peak_resident_bytes) * kMega);
-  for (const ReadSpeed& read : {report.read, report.read_beyond_cache}) {
-    if (read.bytes == 0) continue;
-    out += fmt::format("plain reading of {:.1f} MB: {:.2f} GB/s\n",
-                       static_cast<double>(read.bytes) * kMega, read.gb_s);
-  }
-  return out;
 }
 
 }  // namespace ashlar

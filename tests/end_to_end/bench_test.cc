@@ -36,7 +36,12 @@ TEST(Bench, DecodeCountsOnlyStepsWithAllSequences) {
     EXPECT_GE(row["steps"].get<int>(), 3 * 5);
     EXPECT_LE(row["steps"].get<int>(), 3 * 6);
     EXPECT_GT(row["output_tok_s"].get<double>(), 0);
-    EXPECT_GE(row["step_bytes"], report["weight_bytes"]);
+    EXPECT_GE(row["bytes_per_step"], report["weight_bytes"]);
+    EXPECT_EQ(row["path"], "engine");
+    EXPECT_EQ(row["bare"]["steps"], 3 * 8);
+    EXPECT_EQ(row["bare"]["context"], 5 + 4);
+    EXPECT_GT(row["engine_over_bare"].get<double>(), 0);
+    EXPECT_TRUE(row["fraction_of_cublas"].is_null());
   }
 }
 
@@ -57,24 +62,39 @@ TEST(Bench, PrefillWritesItsResultToAFile) {
 
 TEST(Bench, OperationsOfAStepAddUpToIt) {
   const ProgramResult result =
-      bench({"op", tiny(), "--rows", "2,70", "--repetitions", "1", "--prompt-tokens", "4",
-             "--tokens", "6", "--no-read-speed", "--json"});
+      bench({"op", tiny(), "--rows", "2,70", "--contexts", "6,90", "--no-read-speed", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json report = nlohmann::json::parse(result.out);
-  // 70 rows are more than decode is measured with.
-  ASSERT_EQ(report["rows"].size(), 3u);
+  // 70 rows are more than decode is measured with; a part of a prompt ends at its own rows.
+  ASSERT_EQ(report["rows"].size(), 4u);
   EXPECT_EQ(report["rows"][0]["phase"], "decode");
+  EXPECT_EQ(report["rows"][1]["context"], 90);
   EXPECT_EQ(report["rows"][2]["rows"], 70);
+  EXPECT_EQ(report["rows"][2]["context"], 70);
+  EXPECT_TRUE(report["valid"].is_null());
   for (const nlohmann::json& row : report["rows"]) {
-    double ms = 0;
-    bool matmul = false;
+    double ms = row["gaps_ms"].get<double>();
+    int64_t matmuls = 0;
     for (const nlohmann::json& line : row["ops"]) {
       ms += line["ms"].get<double>();
-      matmul |= line["name"] == "matmul";
+      EXPECT_GT(line["alone"]["us_median"].get<double>(), 0);
+      if (line["name"].get<std::string>().starts_with("matmul ")) {
+        matmuls += line["calls"].get<int64_t>();
+      }
     }
-    EXPECT_TRUE(matmul);
-    EXPECT_NEAR(ms, row["step_ms"].get<double>(), 1e-3 + 0.01 * ms);
+    EXPECT_EQ(matmuls, 4 * 7 + 1);
+    EXPECT_NEAR(ms, row["step_ms"].get<double>(), 1e-3 + 0.01 * row["step_ms"].get<double>());
   }
+}
+
+TEST(Bench, WithoutTheEngineTheDeviceAloneIsMeasured) {
+  const ProgramResult result = bench({"decode", tiny(), "--no-engine", "--concurrency", "2",
+                                      "--prompt-tokens", "5", "--tokens", "8", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["rows"][0]["path"], "bare");
+  EXPECT_GT(report["rows"][0]["output_tok_s"].get<double>(), 0);
+  EXPECT_EQ(report["settings"].contains("max_waiting"), false);
 }
 
 TEST(Bench, TellsWhatIsWrong) {
@@ -87,6 +107,9 @@ TEST(Bench, TellsWhatIsWrong) {
       {{"decode", tiny(), "--concurrency", "1;2"}, "--concurrency"},
       {{"decode", tiny(), "--lengths", "1"}, "--lengths"},
       {{"decode", tiny(), "--max-context", "10"}, "--max-context"},
+      {{"op", tiny(), "--contexts", "5,x"}, "--contexts"},
+      {{"op", tiny(), "--contexts", "100000"}, "context"},
+      {{"op", tiny(), "--baseline", "/no/such.json"}, "/no/such.json"},
       {{"decode", tiny(), "--concurrency", "64", "--step-rows", "64", "--prompt-tokens", "60",
         "--tokens", "8"},
        "--tokens"},
