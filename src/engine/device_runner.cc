@@ -2,10 +2,22 @@
 #include "engine/device_runner.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/check.h"
+#include "kernels/step_rows/step_rows.h"
 
 namespace ashlar {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// More time for steps of many rows: half a millisecond a row is a hundredth of what a GPU does.
+constexpr std::chrono::microseconds kPatienceOfARow{500};
+constexpr std::chrono::microseconds kBusyWait{200};
+constexpr std::chrono::microseconds kPause{50};
+
+}  // namespace
 
 Result<std::unique_ptr<DeviceRunner>> DeviceRunner::create(Model& model, Device& device,
                                                            const RunnerOptions& options,
@@ -14,45 +26,50 @@ Result<std::unique_ptr<DeviceRunner>> DeviceRunner::create(Model& model, Device&
     return fail(ErrorCode::kUnsupported, "{}: recurrent state is not run by this engine",
                 model.info().family);
   }
-  std::unique_ptr<DeviceRunner> runner(new DeviceRunner(model, device, speculator));
-  ASHLAR_TRY(runner->allocate(options));
+  std::unique_ptr<DeviceRunner> runner(new DeviceRunner(model, device, options, speculator));
+  ASHLAR_TRY(runner->allocate());
+  ASHLAR_TRY(runner->prime());
+  ASHLAR_TRY(runner->stream_->synchronize());
   return runner;
 }
 
-Status DeviceRunner::allocate(const RunnerOptions& options) {
-  depth_ = options.depth;
-  stream_ = device_.new_stream();
-  int64_t largest_page = 0;
+Status DeviceRunner::allocate_pages() {
   for (const Model::PagedShape& shape : model_.paged_shapes()) {
-    const Shape pages{options.pages, 2 * shape.heads, kPagePositions, shape.head_size};
+    const Shape pages{options_.pages, 2 * shape.heads, kPagePositions, shape.head_size};
     const int64_t bytes = pages.count() * static_cast<int64_t>(dtype_bytes(shape.type));
     ASHLAR_ASSIGN(Buffer buffer, device_.allocate(static_cast<size_t>(bytes)));
     pages_.push_back(buffer.view(shape.type, pages));
     kv_.push_back(std::move(buffer));
-    largest_page = std::max(largest_page, bytes / std::max<int64_t>(options.pages, 1));
   }
-  zeros_.resize(static_cast<size_t>(largest_page));
+  return {};
+}
 
+Status DeviceRunner::allocate() {
+  stream_ = device_.new_stream();
+  ASHLAR_TRY(allocate_pages());
   const int64_t drafts = speculator_ != nullptr ? speculator_->drafts() : 0;
-  StepSizes sizes;
-  sizes.rows = options.step_rows;
-  sizes.sequences = options.slots;
-  sizes.output_rows = options.slots * (1 + drafts);
-  sizes.table_pages = pages_for(options.max_context);
-  sizes.slots = options.slots;
-  sizes.drafts = drafts;
-  ASHLAR_ASSIGN(buffers_, StepBuffers::create(device_, sizes, depth_));
+  StepShape largest;
+  largest.rows = options_.step_rows;
+  largest.sequences = options_.slots;
+  largest.output_rows = options_.slots * (1 + drafts);
+  largest.table_pages = pages_for(options_.max_context);
+  // One set more than steps in flight, for explain().
+  const int64_t sets = options_.depth + 1;
+  ASHLAR_ASSIGN(buffers_,
+                StepBuffers::create(device_, *stream_, largest, options_.slots, drafts, sets));
 
-  const int64_t workspace_bytes = model_.workspace_bytes(sizes.rows, sizes.output_rows);
+  const int64_t workspace_bytes = model_.workspace_bytes(largest.rows, largest.output_rows);
   ASHLAR_ASSIGN(Buffer workspace, device_.allocate(static_cast<size_t>(workspace_bytes)));
   workspace_ = std::make_unique<Workspace>(std::move(workspace));
-  const int64_t logits_bytes = sizes.output_rows * model_.info().vocabulary * 4;
+  const int64_t logits_bytes = largest.output_rows * model_.info().vocabulary * 4;
   ASHLAR_ASSIGN(logits_, device_.allocate(static_cast<size_t>(logits_bytes)));
 
-  const ThreadPool* pool = device_.thread_pool();
-  const int threads = pool != nullptr ? pool->threads() : 1;
-  slots_.resize(static_cast<size_t>(options.slots));
-  samplers_.assign(static_cast<size_t>(threads), Sampler(model_.info().decodable));
+  const SamplerSizes sizes{options_.slots, largest.output_rows, model_.info().decodable, sets};
+  if (device_.backend() == Backend::kCpu && !options_.recorded) {
+    sampler_ = new_host_sampler(device_, sizes, buffers_);
+  } else {
+    ASHLAR_ASSIGN(sampler_, new_device_sampler(device_, *stream_, sizes, buffers_));
+  }
   return {};
 }
 
@@ -62,15 +79,12 @@ int64_t DeviceRunner::kv_bytes() const {
   return sum;
 }
 
+TensorView DeviceRunner::logits(const StepShape& shape) const {
+  return logits_.view(DType::kF32, {shape.output_rows, model_.info().vocabulary});
+}
+
 void DeviceRunner::set_slot(int32_t slot, const SlotSetup& setup) {
-  SamplerState& state = slots_[static_cast<size_t>(slot)];
-  state.params = setup.sampling;
-  state.seed = static_cast<uint64_t>(setup.seed);
-  state.choice = static_cast<uint32_t>(setup.choice);
-  state.end_allowed_from = setup.prompt_tokens + setup.min_tokens;
-  state.end_tokens.assign(setup.end_tokens.begin(), setup.end_tokens.end());
-  state.history.clear();
-  if (state.penalties()) state.history.rebuild(setup.tokens, setup.prompt_tokens);
+  sampler_->set_slot(*stream_, slot, setup);
 }
 
 void DeviceRunner::copy_page(PageId from, PageId to) {
@@ -86,14 +100,32 @@ void DeviceRunner::clear_page(PageId page) {
   for (const TensorView& pages : pages_) {
     const size_t bytes = static_cast<size_t>(pages.row_count()) * dtype_bytes(pages.dtype());
     std::byte* base = static_cast<std::byte*>(pages.data());
-    device_.copy(*stream_, base + static_cast<size_t>(page) * bytes, zeros_.data(), bytes);
+    device_.clear(*stream_, base + static_cast<size_t>(page) * bytes, bytes);
   }
 }
 
-void DeviceRunner::forward(const StepPlan& plan) {
-  for (const PageCopy& copy : plan.page_copies) copy_page(copy.from, copy.to);
-  for (PageId page : plan.page_clears) clear_page(page);
-  const StepViews views = buffers_.fill(plan, plan.step % depth_);
+// Where the device works inside the calls, the host sees that its lengths are within the plan's
+// bounds.
+void DeviceRunner::check_lengths(const StepPlan& plan) const {
+  if (device_.backend() != Backend::kCpu || options_.recorded) return;
+  for (const SequenceRows& r : plan.rows) {
+    const int32_t length = buffers_.lengths().as<int32_t>()[r.slot];
+    CHECK(r.starts || (length >= r.first && length <= r.first + r.slack));
+  }
+}
+
+void DeviceRunner::issue_forward(const StepViews& views, const StepShape& shape,
+                                 const StepTap* tap) {
+  resolve_rows(*stream_, {.host_tokens = views.host_tokens,
+                          .row_sequence = views.row_sequence,
+                          .sequence_starts = views.sequence_starts,
+                          .slots = views.slots,
+                          .starts = views.starts,
+                          .feed = buffers_.feed(),
+                          .lengths = buffers_.lengths(),
+                          .drafts = buffers_.drafts(),
+                          .tokens = views.tokens,
+                          .positions = views.positions});
   Step step{*stream_,
             *workspace_,
             views.tokens,
@@ -104,99 +136,83 @@ void DeviceRunner::forward(const StepPlan& plan) {
             views.slots,
             views.output_rows,
             pages_,
-            nullptr};
+            tap};
   const Workspace::Scope scope(*workspace_);
-  model_.forward(step,
-                 logits_.view(DType::kF32, {plan.output_row_count(), model_.info().vocabulary}));
+  model_.forward(step, logits(shape));
+}
+
+void DeviceRunner::issue_sample(const StepViews& views, const StepShape& shape) {
+  sampler_->run(*stream_, views, logits(shape));
+}
+
+void DeviceRunner::forward(const StepPlan& plan) {
+  for (const PageCopy& copy : plan.page_copies) copy_page(copy.from, copy.to);
+  for (PageId page : plan.page_clears) clear_page(page);
+  check_lengths(plan);
+  current_ = {};
+  const auto choice = choose_recording(recorded_, plan);
+  if (const size_t* index = std::get_if<size_t>(&choice)) {
+    current_.recorded = &recorded_[*index];
+    ++counts_.recorded[*index].steps;
+  } else {
+    ++counts_.direct[static_cast<size_t>(std::get<DirectReason>(choice))];
+  }
+  current_.shape = current_.recorded != nullptr ? current_.recorded->shape : shape_of(plan);
+  current_.views = buffers_.fill(*stream_, plan, current_.shape, plan.step % options_.depth);
+  if (current_.recorded != nullptr) {
+    stream_->replay(*current_.recorded->forward);
+  } else {
+    issue_forward(current_.views, current_.shape, nullptr);
+  }
 }
 
 void DeviceRunner::sample(const StepPlan& plan, const StepMasks& masks) {
-  const TensorView logits =
-      logits_.view(DType::kF32, {plan.output_row_count(), model_.info().vocabulary});
-  struct Work {
-    const SequenceRows* rows;
-    int64_t first_logits;
-    std::span<const uint32_t> mask;
-  };
-  std::vector<Work> work;
-  Finished finished;
-  finished.result.step = plan.step;
-  int64_t output_row = 0;
-  int64_t mask_index = 0;
-  for (const SequenceRows& r : plan.rows) {
-    if (!r.wants_logits) {
-      buffers_.lengths().as<int32_t>()[r.slot] += static_cast<int32_t>(r.count);
-      continue;
-    }
-    work.push_back(
-        {&r, output_row, r.late ? masks.mask(mask_index++) : std::span<const uint32_t>()});
-    output_row += r.output_rows();
-  }
-  finished.result.rows.resize(work.size());
-  const auto run = [&](int64_t part, int thread) {
-    const Work& w = work[static_cast<size_t>(part)];
-    sample_sequence(*w.rows, logits.slice_rows(w.first_logits, w.rows->output_rows()), w.mask,
-                    samplers_[static_cast<size_t>(thread)],
-                    finished.result.rows[static_cast<size_t>(part)]);
-  };
-  ThreadPool* pool = device_.thread_pool();
-  if (pool != nullptr && work.size() > 1) {
-    pool->run(static_cast<int64_t>(work.size()), run);
+  sampler_->put_masks(*stream_, masks);
+  if (current_.recorded != nullptr) {
+    stream_->replay(*current_.recorded->sample);
   } else {
-    for (size_t i = 0; i < work.size(); ++i) run(static_cast<int64_t>(i), 0);
+    issue_sample(current_.views, current_.shape);
   }
-  propose(plan);
-  finished.event = stream_->record();
-  finished_.push_back(std::move(finished));
+  if (speculator_ != nullptr) {
+    speculator_->propose(*stream_, current_.views.output_slots, buffers_.feed(), buffers_.lengths(),
+                         buffers_.drafts());
+  }
+  Submitted step;
+  step.step = plan.step;
+  step.set = plan.step % options_.depth;
+  step.rows = plan.row_count();
+  step.output = output_rows_of(plan);
+  sampler_->fetch(*stream_, step.output, step.set);
+  step.event = stream_->record();
+  submitted_.push_back(std::move(step));
 }
 
-// Row after row: the token of a row stays, and the next row counts only if its draft is that token.
-void DeviceRunner::sample_sequence(const SequenceRows& rows, TensorView logits,
-                                   std::span<const uint32_t> mask, Sampler& sampler,
-                                   SequenceResult& result) {
-  SamplerState& state = slots_[static_cast<size_t>(rows.slot)];
-  int32_t& length = buffers_.lengths().as<int32_t>()[rows.slot];
-  int32_t& feed = buffers_.feed().as<int32_t>()[rows.slot];
-  result.sequence = rows.sequence;
-  length += static_cast<int32_t>(rows.committed());
-  for (int64_t i = 0; i <= rows.drafts; ++i) {
-    GeneratedToken token;
-    const std::span<float> row(logits.row<float>(i), static_cast<size_t>(logits.dim(1)));
-    const SampleFailure failure = sampler.sample(state, row, length, mask, token);
-    if (failure != SampleFailure::kNone) {
-      result.tokens.clear();
-      result.failure = failure == SampleFailure::kNotFinite
-                           ? fmt::format("the logits after position {} are not finite", length - 1)
-                           : fmt::format("no token is allowed at position {}", length);
-      feed = 0;  // a step in flight may still read it
-      return;
+// Polls, because a wait of the driver has no end: a kernel that hangs would hang everybody.
+Status DeviceRunner::finish(Submitted& step) {
+  const Clock::time_point begin = Clock::now();
+  const auto patience = options_.patience + step.rows * kPatienceOfARow;
+  while (!step.event->done()) {
+    const Clock::duration waited = Clock::now() - begin;
+    if (waited > patience) {
+      return fail(ErrorCode::kDevice,
+                  "step {} ({} rows) has not ended on {} after {:.1f} s: the device is stuck",
+                  step.step, step.rows, device_.name(),
+                  std::chrono::duration<double>(waited).count());
     }
-    state.accept(token.token);
-    feed = token.token;
-    result.tokens.push_back(std::move(token));
-    if (i == rows.drafts || buffers_.drafts().row<int32_t>(rows.slot)[i] != feed) return;
-    ++length;
+    if (waited > kBusyWait) std::this_thread::sleep_for(kPause);
   }
-}
-
-void DeviceRunner::propose(const StepPlan& plan) {
-  if (speculator_ == nullptr) return;
-  propose_slots_.clear();
-  for (const SequenceRows& r : plan.rows) {
-    if (r.wants_logits) propose_slots_.push_back(r.slot);
-  }
-  if (propose_slots_.empty()) return;
-  const TensorView slots(propose_slots_.data(), DType::kI32,
-                         {static_cast<int64_t>(propose_slots_.size())});
-  speculator_->propose(*stream_, slots, buffers_.feed(), buffers_.lengths(), buffers_.drafts());
+  return step.event->wait();
 }
 
 Result<StepResult> DeviceRunner::wait() {
-  CHECK(!finished_.empty());
-  Finished finished = std::move(finished_.front());
-  finished_.pop_front();
-  ASHLAR_TRY(finished.event->wait());
-  return std::move(finished.result);
+  CHECK(!submitted_.empty());
+  Submitted step = std::move(submitted_.front());
+  submitted_.pop_front();
+  ASHLAR_TRY(finish(step));
+  StepResult result;
+  result.step = step.step;
+  result.rows = sampler_->results(step.output, step.set);
+  return result;
 }
 
 }  // namespace ashlar

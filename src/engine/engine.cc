@@ -38,6 +38,10 @@ Status check_options(const EngineOptions& options, int64_t drafts) {
     ASHLAR_TRY(check_range(**value, static_cast<int64_t>(*field.low),
                            static_cast<int64_t>(*field.high), field.name));
   }
+  if (options.graphs != "auto" && options.graphs != "on" && options.graphs != "off") {
+    return fail(ErrorCode::kInvalidArgument, "graphs: '{}' is none of auto, on, off",
+                options.graphs);
+  }
   if (!(options.memory_fraction >= 0 && options.memory_fraction <= 1)) {
     return fail(ErrorCode::kInvalidArgument, "memory_fraction: {} is out of range, 0 to 1",
                 options.memory_fraction);
@@ -77,6 +81,9 @@ OptionFields EngineOptions::fields() {
   f.add("max_waiting", max_waiting, "answers that may wait for their turn; more are refused")
       .range(1, 1e6);
   f.add("depth", depth, "steps in flight; 2 plans a step while the one before runs").range(1, 2);
+  f.add("graphs", graphs,
+        "record decode steps at start and replay them; auto: on a GPU, where that is faster")
+      .one_of({"auto", "on", "off"});
   return f;
 }
 
@@ -97,7 +104,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, Eng
   Result<MemoryPlan> plan =
       plan_before != nullptr ? *plan_before : plan_memory(options, model, device, drafts);
   if (!plan) return tl::unexpected<Error>(plan.error());
-  const EngineOptions effective = planned_options(options, *plan);
+  EngineOptions effective = planned_options(options, *plan);
 
   SchedulerOptions scheduling;
   scheduling.pages = static_cast<int32_t>(effective.kv_positions / kPagePositions);
@@ -106,6 +113,9 @@ Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, Eng
   scheduling.max_context = effective.max_context;
   scheduling.depth = effective.depth;
   scheduling.clear_pages = true;
+  if (effective.graphs == "auto") {
+    effective.graphs = device.backend() == Backend::kCuda ? "on" : "off";
+  }
   auto state = std::make_unique<State>(model, std::move(text), effective, *plan, scheduling);
   state->drafts = drafts;
 
@@ -115,6 +125,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, Eng
   running.step_rows = effective.step_rows;
   running.max_context = effective.max_context;
   running.depth = effective.depth;
+  running.recorded = effective.graphs == "on";
   ASHLAR_ASSIGN(std::unique_ptr<DeviceRunner> runner,
                 DeviceRunner::create(model, device, running, speculator));
   state->device_runner = runner.get();
@@ -149,6 +160,11 @@ Result<std::unique_ptr<AcceptedRequest>> Engine::State::accept(Request request) 
                               request.stop_tokens.end());
   spec.late = request.constraint != nullptr;
   spec.drafts = drafts;
+  if (static_cast<int64_t>(spec.stop.end_tokens.size()) > kMaxEndTokens) {
+    return fail(ErrorCode::kInvalidArgument,
+                "stop_tokens: {} ids that end an answer, those of the model included; at most {}",
+                spec.stop.end_tokens.size(), kMaxEndTokens);
+  }
   ASHLAR_TRY(scheduler.check(spec));
 
   for (int64_t i = 0; i < request.choices; ++i) {
@@ -249,6 +265,7 @@ EngineStats Engine::stats() const {
   stats.finished = s.finished;
   stats.kv_bytes = s.device_runner->kv_bytes();
   stats.workspace_bytes = static_cast<int64_t>(s.device_runner->workspace().capacity_bytes());
+  stats.ran_as = s.device_runner->counts();
   stats.workspace_peak_bytes = static_cast<int64_t>(s.device_runner->workspace().peak_bytes());
   return stats;
 }

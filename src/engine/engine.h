@@ -11,11 +11,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "device/device.h"
 #include "engine/engine_options.h"
+#include "engine/recorded_step.h"
 #include "engine/request.h"
 #include "models/model.h"
 
@@ -40,6 +42,7 @@ struct EngineStats {
   int64_t kv_bytes = 0;
   int64_t workspace_bytes = 0;
   int64_t workspace_peak_bytes = 0;
+  StepCounts ran_as;  // recorded steps, and why others were not
 };
 
 // What the engine needs to know about the text side; without a tokenizer there is no text and no

@@ -4,6 +4,7 @@
 #define ASHLAR_ENGINE_ENGINE_OPTIONS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "base/options.h"
 
@@ -18,6 +19,7 @@ struct EngineOptions {
   int64_t step_rows = 512;     // rows a step may have; a longer prompt is computed in several steps
   int64_t max_waiting = 1024;  // requests that may wait; more are refused
   int64_t depth = 2;           // steps in flight: 1 or 2
+  std::string graphs = "auto";  // whether decode steps are recorded: "on", "off"; "auto": on CUDA
 
   OptionFields fields();
 };

@@ -38,6 +38,7 @@ struct Engine::State {
   void try_sample();  // launches the sample part unless its masks wait for tokens in flight
   StepMasks make_masks(const StepPlan& plan);
   Status reconcile();
+  void explain_failures(StepResult& result);
   void deliver(const Outcome& outcome, const SequenceResult& result);
   void finish_choice(SequenceId id, RequestEvent event);
   void end_choice(SequenceId id, FinishReason reason, Error error);

@@ -92,7 +92,8 @@ Status Engine::State::reconcile() {
   // A step that waits for masks gets them after the step before it, so the oldest one always has
   // its sample part.
   CHECK(scheduler.in_flight() > static_cast<int64_t>(unsampled.size()));
-  ASHLAR_ASSIGN(const StepResult result, runner->wait());
+  ASHLAR_ASSIGN(StepResult result, runner->wait());
+  explain_failures(result);
   const std::vector<Outcome> outcomes = scheduler.reconcile(result);
   size_t next = 0;
   for (const Outcome& outcome : outcomes) {
@@ -101,6 +102,28 @@ Status Engine::State::reconcile() {
   }
   try_sample();
   return {};
+}
+
+// Adds to a failure where it began, as long as its sequence still has its pages.
+void Engine::State::explain_failures(StepResult& result) {
+  for (SequenceResult& r : result.rows) {
+    const Sequence* s = scheduler.find(r.sequence);
+    if (r.bad_position < 0 || s == nullptr || s->phase != Sequence::Phase::kRunning ||
+        r.bad_position >= s->known() || !unsampled.empty()) {
+      continue;
+    }
+    SequenceRows row;
+    row.sequence = s->id;
+    row.slot = s->slot;
+    row.first = r.bad_position;
+    row.count = 1;
+    row.starts = true;
+    row.wants_logits = true;
+    row.tokens = {s->tokens[static_cast<size_t>(r.bad_position)]};
+    row.pages = s->pages.ids();
+    const std::string where = runner->explain(row);
+    if (!where.empty()) r.failure += fmt::format("; the first such value is in {}", where);
+  }
 }
 
 RequestEvent Engine::State::event_of(const EngineChoice& choice) const {

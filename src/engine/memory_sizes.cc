@@ -3,13 +3,14 @@
 
 #include "base/align.h"
 #include "engine/memory_plan.h"
+#include "engine/recorded_step.h"
+#include "engine/step_buffers.h"
+#include "engine/step_sampler.h"
 #include "models/model.h"
 
 namespace ashlar {
 namespace {
 
-constexpr int64_t kAlternatives = 100;     // logprobs of a row, at most
-constexpr int64_t kSlotBytes = 16 * 1024;  // parameters and lists of a slot: biases, end tokens
 constexpr int64_t kCudaGranularity = int64_t{2} << 20;
 
 int64_t pages_of(int64_t positions) { return divide_up(positions, kPagePositions); }
@@ -26,21 +27,26 @@ RunnerBytes runner_bytes(const EngineOptions& options, const Model& model, Backe
   const int64_t outputs = output_rows(options, drafts);
   const int64_t context =
       options.max_context > 0 ? options.max_context : model.info().context_length;
+  StepShape largest;
+  largest.rows = options.step_rows;
+  largest.sequences = slots;
+  largest.output_rows = outputs;
+  largest.table_pages = pages_of(context);
   RunnerBytes bytes;
-  const int64_t step = 4 * options.step_rows + 7 * slots + 4 * outputs + slots * pages_of(context);
-  bytes.inputs = 4 * (step + slots * (2 + drafts));
+  bytes.inputs = StepBuffers::device_bytes(largest, slots, drafts);
   bytes.logits = 4 * outputs * model.info().vocabulary;
-  if (backend == Backend::kCpu) return bytes;  // samples on the host
-  bytes.sampling = slots * (4 * model.info().vocabulary + kSlotBytes) +
-                   outputs * divide_up(model.info().vocabulary, 32) * 4;
-  bytes.results = options.depth * outputs * (12 + 8 * kAlternatives);
+  if (backend == Backend::kCpu && options.graphs != "on") return bytes;  // samples on the host
+  const DeviceSamplerBytes sampler =
+      device_sampler_bytes({slots, outputs, model.info().decodable, options.depth + 1});
+  bytes.sampling = sampler.kept;
+  bytes.results = sampler.results;
   return bytes;
 }
 
 int64_t recordings_of(const EngineOptions& options, int64_t drafts) {
-  int64_t buckets = 1;
-  for (int64_t rows = 1; rows < output_rows(options, drafts); rows *= 2) ++buckets;
-  return 2 * buckets;
+  if (options.graphs == "off") return 0;
+  const int64_t row_counts = static_cast<int64_t>(recorded_sequences(options.max_batch).size());
+  return 2 * row_counts * (drafts > 0 ? 2 : 1);
 }
 
 MemorySizes memory_sizes(const EngineOptions& options, const Model& model, Backend backend,

@@ -19,6 +19,9 @@
 
 namespace ashlar {
 
+// End tokens of a sequence, at most: what a slot keeps on the device has a fixed size.
+constexpr int64_t kMaxEndTokens = 256;
+
 // What a slot is told when a sequence takes it, also when the sequence comes back after a
 // preemption.
 struct SlotSetup {
@@ -53,6 +56,10 @@ class Runner {
   // The result of the oldest step whose sample part was started. An error means that the device
   // failed.
   virtual Result<StepResult> wait() = 0;
+  // Of a row whose logits were not finite, before its sequence gives up its pages: the name of the
+  // first intermediate value that is not ("layers.3"), or "" when that cannot be told. The slot's
+  // sequence must not go on afterwards. No step may wait for its sample part.
+  virtual std::string explain(const SequenceRows&) { return {}; }
 };
 
 }  // namespace ashlar

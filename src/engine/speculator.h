@@ -16,9 +16,9 @@ class Speculator {
   virtual ~Speculator() = default;
   // Draft tokens a sequence and step.
   virtual int64_t drafts() const = 0;
-  // For each slot in `slots` [N i32]: reads the newest token and its position, feed [slots] i32 and
-  // lengths [slots] i32, and writes drafts [slots drafts()] i32. A draft must be a valid token id,
-  // right or wrong.
+  // For each slot in `slots` [N i32] that is not -1: reads the newest token and its position, feed
+  // [slots] i32 and lengths [slots] i32, and writes drafts [slots drafts()] i32. A draft must be a
+  // valid token id, right or wrong.
   virtual void propose(Stream& stream, TensorView slots, TensorView feed, TensorView lengths,
                        TensorView drafts) = 0;
 };

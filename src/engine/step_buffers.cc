@@ -1,107 +1,211 @@
-// Filling of a step's inputs where host and device share memory. A device with memory of its own
-// fills the host part, copies it and resolves rows in a kernel; the layout is the same.
+// Filling of a step's inputs: an image in host memory, one copy for the index arrays and one for
+// the page table, of which only the columns that the plan uses travel.
 #include "engine/step_buffers.h"
 
 #include <algorithm>
 
-#include "base/align.h"
 #include "base/check.h"
+#include "engine/view_cutter.h"
+#include "kernels/step_rows/step_rows.h"
 
 namespace ashlar {
 namespace {
 
-// Cuts i32 views out of a buffer, each at a multiple of 64 bytes.
-class Cutter {
+// The arrays that the host writes; the page table is the last. Returns the bytes before it.
+int64_t cut_inputs(ViewCutter& cut, const StepShape& shape, StepViews& v) {
+  v.host_tokens = cut.take_i32({shape.rows});
+  v.row_sequence = cut.take_i32({shape.rows});
+  v.sequence_starts = cut.take_i32({shape.sequences + 1});
+  v.slots = cut.take_i32({shape.sequences});
+  v.starts = cut.take_i32({shape.sequences});
+  v.first_output = cut.take_i32({shape.sequences});
+  v.draft_counts = cut.take_i32({shape.sequences});
+  v.output_slots = cut.take_i32({shape.sequences});
+  v.output_rows = cut.take_i32({shape.output_rows});
+  v.row_slot = cut.take_i32({shape.output_rows});
+  v.row_draft = cut.take_i32({shape.output_rows});
+  v.row_mask = cut.take_i32({shape.output_rows});
+  const int64_t before_table = cut.used();
+  v.page_table = cut.take_i32({shape.sequences, shape.table_pages});
+  return before_table;
+}
+
+void cut_derived(ViewCutter& cut, const StepShape& shape, StepViews& v) {
+  v.tokens = cut.take_i32({shape.rows});
+  v.positions = cut.take_i32({shape.rows});
+}
+
+struct Kept {
+  TensorView feed;
+  TensorView lengths;
+  TensorView drafts;
+};
+
+void cut_kept(ViewCutter& cut, int64_t slots, int64_t drafts, Kept& kept) {
+  kept.feed = cut.take_i32({slots});
+  kept.lengths = cut.take_i32({slots});
+  kept.drafts = cut.take_i32({slots, drafts});
+}
+
+size_t inputs_bytes(const StepShape& shape) {
+  ViewCutter count;
+  StepViews v;
+  cut_inputs(count, shape, v);
+  return static_cast<size_t>(count.used());
+}
+
+size_t derived_bytes(const StepShape& shape) {
+  ViewCutter count;
+  StepViews v;
+  cut_derived(count, shape, v);
+  return static_cast<size_t>(count.used());
+}
+
+size_t kept_bytes(int64_t slots, int64_t drafts) {
+  ViewCutter count;
+  Kept kept;
+  cut_kept(count, slots, drafts, kept);
+  return static_cast<size_t>(count.used());
+}
+
+// Writes what a plan says of its sequences and their rows, in order.
+class ImageWriter {
  public:
-  explicit Cutter(const Buffer& buffer) : buffer_(buffer) {}
-  TensorView take(Shape shape) {
-    const TensorView view = buffer_.view(DType::kI32, shape, used_);
-    used_ += static_cast<size_t>(round_up(shape.count() * 4, 64));
-    return view;
+  ImageWriter(const StepViews& to, const StepShape& shape) : to_(to), shape_(shape) {}
+
+  void add(const SequenceRows& r) {
+    put(to_.sequence_starts, sequence_, row_);
+    put(to_.slots, sequence_, r.slot);
+    put(to_.starts, sequence_, r.starts ? r.first : kKeepsLength);
+    put(to_.first_output, sequence_, r.wants_logits ? output_ : kNoOutput);
+    put(to_.draft_counts, sequence_, r.drafts);
+    put(to_.output_slots, sequence_, r.wants_logits ? r.slot : -1);
+    const int64_t mask = r.late ? mask_++ : -1;
+    for (int64_t i = 0; i < r.count; ++i, ++row_) {
+      put(to_.host_tokens, row_, r.fed ? kFedToken : r.tokens[static_cast<size_t>(i)]);
+      put(to_.row_sequence, row_, sequence_);
+      if (!r.wants_logits || i < r.count - 1 - r.drafts) continue;
+      put(to_.output_rows, output_, row_);
+      put(to_.row_slot, output_, r.slot);
+      put(to_.row_draft, output_, i - (r.count - 1 - r.drafts));
+      put(to_.row_mask, output_, mask);
+      ++output_;
+    }
+    ++sequence_;
+  }
+
+  // Padded output rows name row 0, whose logits nobody reads.
+  void pad() {
+    for (int64_t s = sequence_; s <= shape_.sequences; ++s) put(to_.sequence_starts, s, row_);
+    for (int64_t s = sequence_; s < shape_.sequences; ++s) {
+      put(to_.slots, s, -1);
+      put(to_.starts, s, kKeepsLength);
+      put(to_.first_output, s, kNoOutput);
+      put(to_.draft_counts, s, 0);
+      put(to_.output_slots, s, -1);
+    }
+    for (int64_t t = row_; t < shape_.rows; ++t) {
+      put(to_.host_tokens, t, 0);
+      put(to_.row_sequence, t, -1);
+    }
+    for (int64_t r = output_; r < shape_.output_rows; ++r) {
+      put(to_.output_rows, r, 0);
+      put(to_.row_slot, r, -1);
+      put(to_.row_draft, r, 0);
+      put(to_.row_mask, r, -1);
+    }
   }
 
  private:
-  const Buffer& buffer_;
-  size_t used_ = 0;
-};
+  static void put(const TensorView& view, int64_t index, int64_t value) {
+    view.as<int32_t>()[index] = static_cast<int32_t>(value);
+  }
 
-size_t bytes_of(std::initializer_list<int64_t> counts) {
-  int64_t sum = 0;
-  for (int64_t count : counts) sum += round_up(count * 4, 64);
-  return static_cast<size_t>(std::max<int64_t>(sum, 64));
-}
+  const StepViews& to_;
+  const StepShape& shape_;
+  int64_t sequence_ = 0;
+  int64_t row_ = 0;
+  int64_t output_ = 0;
+  int64_t mask_ = 0;
+};
 
 }  // namespace
 
-Result<StepBuffers> StepBuffers::create(Device& device, const StepSizes& sizes, int64_t sets) {
-  StepBuffers result;
-  result.sizes_ = sizes;
-  const size_t set_bytes =
-      bytes_of({sizes.rows, sizes.rows, sizes.rows, sizes.sequences + 1,
-                sizes.sequences * sizes.table_pages, sizes.sequences, sizes.output_rows});
-  for (int64_t i = 0; i < sets; ++i) {
-    ASHLAR_ASSIGN(Buffer buffer, device.allocate(set_bytes));
-    result.sets_.push_back(std::move(buffer));
+StepShape shape_of(const StepPlan& plan) {
+  StepShape shape;
+  shape.rows = plan.row_count();
+  shape.sequences = static_cast<int64_t>(plan.rows.size());
+  shape.output_rows = plan.output_row_count();
+  for (const SequenceRows& r : plan.rows) {
+    shape.table_pages = std::max(shape.table_pages, static_cast<int64_t>(r.pages.size()));
   }
-  ASHLAR_ASSIGN(result.kept_,
-                device.allocate(bytes_of({sizes.slots, sizes.slots, sizes.slots * sizes.drafts})));
-  Cutter cut(result.kept_);
-  result.feed_ = cut.take({sizes.slots});
-  result.lengths_ = cut.take({sizes.slots});
-  result.drafts_ = cut.take({sizes.slots, sizes.drafts});
-  std::fill_n(result.feed_.as<int32_t>(), sizes.slots, 0);
-  std::fill_n(result.lengths_.as<int32_t>(), sizes.slots, 0);
-  std::fill_n(result.drafts_.as<int32_t>(), sizes.slots * sizes.drafts, 0);
+  return shape;
+}
+
+Result<StepBuffers> StepBuffers::create(Device& device, Stream& stream, const StepShape& largest,
+                                        int64_t slots, int64_t drafts, int64_t sets) {
+  StepBuffers result;
+  result.device_ = &device;
+  result.largest_ = largest;
+  const size_t bytes = inputs_bytes(largest);
+  for (int64_t i = 0; i < sets; ++i) {
+    ASHLAR_ASSIGN(Buffer image, device.allocate_host(bytes));
+    result.images_.push_back(std::move(image));
+  }
+  ASHLAR_ASSIGN(result.inputs_, device.allocate(bytes));
+  ASHLAR_ASSIGN(result.derived_, device.allocate(derived_bytes(largest)));
+  ASHLAR_ASSIGN(result.kept_, device.allocate(kept_bytes(slots, drafts)));
+  ViewCutter cut(result.kept_);
+  Kept kept;
+  cut_kept(cut, slots, drafts, kept);
+  result.feed_ = kept.feed;
+  result.lengths_ = kept.lengths;
+  result.drafts_ = kept.drafts;
+  device.clear(stream, result.kept_.data(), result.kept_.bytes());
   return result;
 }
 
-StepViews StepBuffers::fill(const StepPlan& plan, int64_t set) {
-  const int64_t sequences = static_cast<int64_t>(plan.rows.size());
-  int64_t table_pages = 1;
-  for (const SequenceRows& r : plan.rows) {
-    table_pages = std::max(table_pages, static_cast<int64_t>(r.pages.size()));
-  }
-  CHECK_LE(plan.row_count(), sizes_.rows);
-  CHECK_LE(sequences, sizes_.sequences);
-  CHECK_LE(table_pages, sizes_.table_pages);
-  CHECK_LE(plan.output_row_count(), sizes_.output_rows);
-
-  Cutter cut(sets_[static_cast<size_t>(set)]);
+StepViews StepBuffers::views(const StepShape& shape) const {
+  CHECK_LE(shape.rows, largest_.rows);
+  CHECK_LE(shape.sequences, largest_.sequences);
+  CHECK_LE(shape.output_rows, largest_.output_rows);
+  CHECK_LE(shape.table_pages, largest_.table_pages);
   StepViews v;
-  v.tokens = cut.take({plan.row_count()});
-  v.positions = cut.take({plan.row_count()});
-  v.row_sequence = cut.take({plan.row_count()});
-  v.sequence_starts = cut.take({sequences + 1});
-  v.page_table = cut.take({sequences, table_pages});
-  v.slots = cut.take({sequences});
-  v.output_rows = cut.take({plan.output_row_count()});
-
-  int32_t* lengths = lengths_.as<int32_t>();
-  int32_t* tokens = v.tokens.as<int32_t>();
-  int32_t* output = v.output_rows.as<int32_t>();
-  int32_t row = 0;
-  for (int64_t s = 0; s < sequences; ++s) {
-    const SequenceRows& r = plan.rows[static_cast<size_t>(s)];
-    if (r.starts) lengths[r.slot] = static_cast<int32_t>(r.first);
-    const int32_t length = lengths[r.slot];
-    CHECK(length >= r.first && length <= r.first + r.slack);
-    v.sequence_starts.as<int32_t>()[s] = row;
-    v.slots.as<int32_t>()[s] = r.slot;
-    int32_t* table = v.page_table.row<int32_t>(s);
-    std::fill(std::copy(r.pages.begin(), r.pages.end(), table), table + table_pages, -1);
-    for (int64_t i = 0; i < r.count; ++i, ++row) {
-      v.positions.as<int32_t>()[row] = length + static_cast<int32_t>(i);
-      v.row_sequence.as<int32_t>()[row] = static_cast<int32_t>(s);
-      if (!r.fed) {
-        tokens[row] = r.tokens[static_cast<size_t>(i)];
-      } else {
-        tokens[row] = i == 0 ? feed_.as<int32_t>()[r.slot] : drafts_.row<int32_t>(r.slot)[i - 1];
-      }
-      if (r.wants_logits && i >= r.count - 1 - r.drafts) *output++ = row;
-    }
-  }
-  v.sequence_starts.as<int32_t>()[sequences] = row;
+  ViewCutter inputs(inputs_);
+  cut_inputs(inputs, shape, v);
+  ViewCutter derived(derived_);
+  cut_derived(derived, shape, v);
   return v;
+}
+
+StepViews StepBuffers::fill(Stream& stream, const StepPlan& plan, const StepShape& shape,
+                            int64_t set) {
+  const StepViews there = views(shape);
+  const Buffer& image = images_[static_cast<size_t>(set)];
+  // The image's table is as wide as the plan needs; the device's may be wider.
+  const StepShape needed = shape_of(plan);
+  StepViews here;
+  ViewCutter cut(image);
+  const int64_t table_begin =
+      cut_inputs(cut, {shape.rows, shape.sequences, shape.output_rows, needed.table_pages}, here);
+  ImageWriter writer(here, shape);
+  for (size_t s = 0; s < plan.rows.size(); ++s) {
+    writer.add(plan.rows[s]);
+    int32_t* table = here.page_table.row<int32_t>(static_cast<int64_t>(s));
+    const std::vector<PageId>& pages = plan.rows[s].pages;
+    std::fill(std::copy(pages.begin(), pages.end(), table), table + needed.table_pages, -1);
+  }
+  writer.pad();
+  device_->copy(stream, inputs_.data(), image.data(), static_cast<size_t>(table_begin));
+  device_->copy_rows(stream, there.page_table.data(), static_cast<size_t>(shape.table_pages) * 4,
+                     here.page_table.data(), static_cast<size_t>(needed.table_pages) * 4,
+                     static_cast<size_t>(needed.table_pages) * 4, plan.rows.size());
+  return there;
+}
+
+int64_t StepBuffers::device_bytes(const StepShape& largest, int64_t slots, int64_t drafts) {
+  return static_cast<int64_t>(inputs_bytes(largest) + derived_bytes(largest) +
+                              kept_bytes(slots, drafts));
 }
 
 }  // namespace ashlar

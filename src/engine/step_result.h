@@ -15,6 +15,7 @@ struct SequenceResult {
   SequenceId sequence = 0;
   std::vector<GeneratedToken> tokens;  // 1 to 1 + drafts; none when it failed
   std::string failure;  // why no token could be chosen: "logits at position 12 are not finite"
+  int64_t bad_position = -1;  // whose logits were not finite, if that is why
 };
 
 struct StepResult {

@@ -48,6 +48,10 @@ Status SamplingParams::validate(int64_t decodable) const {
                   *value, *field.low, *field.high);
     }
   }
+  if (static_cast<int64_t>(logit_bias.size()) > kMaxLogitBias) {
+    return fail(ErrorCode::kInvalidArgument, "logit_bias: {} entries; at most {}",
+                logit_bias.size(), kMaxLogitBias);
+  }
   for (const TokenBias& b : logit_bias) {
     if (b.token < 0 || b.token >= decodable) {
       return fail(ErrorCode::kInvalidArgument, "logit_bias: there is no token {}; ids are below {}",

@@ -16,6 +16,7 @@
 namespace ashlar {
 
 constexpr int64_t kMaxTopLogprobs = 100;
+constexpr int64_t kMaxLogitBias = 1024;  // entries of a request
 
 struct TokenBias {
   int32_t token = 0;

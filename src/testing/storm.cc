@@ -196,7 +196,8 @@ StormReport storm(Model& model, Device& device, const EngineText& text,
     }
     fates.push_back(fate);
   }
-  const Result<Answers> wanted = alone(model, device, text, wishes);
+  Device& solo_device = options.solo_device != nullptr ? *options.solo_device : device;
+  const Result<Answers> wanted = alone(model, solo_device, text, wishes);
   if (!wanted) return report.problem = wanted.error().message, report;
 
   auto engine = Engine::create(model, device, text, options.crowd);

@@ -22,7 +22,8 @@ struct StormOptions {
   int64_t threads = 4;
   int64_t longest_prompt = 70;
   int64_t longest_answer = 130;
-  EngineOptions crowd;  // the engine of the storm; few pages, or nobody is preempted
+  EngineOptions crowd;            // the engine of the storm; few pages, or nobody is preempted
+  Device* solo_device = nullptr;  // where requests run alone; null: on the storm's
 };
 
 struct StormReport {

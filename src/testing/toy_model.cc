@@ -5,6 +5,8 @@
 #include <bit>
 #include <limits>
 
+#include "kernels/op.h"
+
 namespace ashlar {
 namespace {
 
@@ -39,6 +41,79 @@ Seen look(const TensorView& pages, const int32_t* table, int64_t last) {
   return seen;
 }
 
+struct ToyLayerArgs {
+  int layer = 0;
+  int32_t poison = -1;
+  TensorView tokens;        // [T] i32
+  TensorView positions;     // [T] i32
+  TensorView row_sequence;  // [T] i32, -1: padding
+  TensorView page_table;    // [S P] i32
+  TensorView pages;
+  TensorView seen;   // [T] i64, hash of what the layer before showed; replaced
+  TensorView leaks;  // [T] f32, written
+};
+
+void run_layer(Stream&, const ToyLayerArgs& args) {
+  const int64_t rows = args.tokens.dim(0);
+  const auto table_of = [&](int64_t t) {
+    const int32_t sequence = args.row_sequence.as<int32_t>()[t];
+    return sequence < 0 ? nullptr : args.page_table.row<int32_t>(sequence);
+  };
+  for (int64_t t = 0; t < rows; ++t) {
+    const int32_t* table = table_of(t);
+    if (table == nullptr) continue;
+    const int32_t token = args.tokens.as<int32_t>()[t];
+    const int32_t position = args.positions.as<int32_t>()[t];
+    const int64_t hash = args.layer == 0 ? 0 : args.seen.as<int64_t>()[t];
+    float* at =
+        position_of(args.pages, table[position / kPagePositions], position % kPagePositions);
+    at[0] =
+        token == args.poison ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(token);
+    at[1] = static_cast<float>(position);
+    at[2] = static_cast<float>(hash & 0xffff);
+    at[3] = static_cast<float>(hash >> 16 & 0xffff);
+  }
+  for (int64_t t = 0; t < rows; ++t) {
+    const int32_t* table = table_of(t);
+    const Seen seen =
+        table == nullptr ? Seen{} : look(args.pages, table, args.positions.as<int32_t>()[t]);
+    args.seen.as<int64_t>()[t] = static_cast<int64_t>(seen.hash);
+    args.leaks.as<float>()[t] = seen.leak;
+  }
+}
+
+struct ToyHeadArgs {
+  int64_t decodable = 0;
+  TensorView output_rows;  // [R] i32
+  TensorView seen;         // [T] i64
+  TensorView leaks;        // [T] f32
+  TensorView logits;       // [R V] f32
+};
+
+void run_head(Stream&, const ToyHeadArgs& args) {
+  for (int64_t r = 0; r < args.logits.rows(); ++r) {
+    const int32_t t = args.output_rows.as<int32_t>()[r];
+    const uint64_t hash = static_cast<uint64_t>(args.seen.as<int64_t>()[t]);
+    for (int64_t v = 0; v < args.logits.dim(1); ++v) {
+      const uint64_t bits = mix(mix(hash, static_cast<uint64_t>(v)), 7);
+      const float noise = static_cast<float>(bits >> 40) * 0x1p-24f;  // [0, 1)
+      args.logits.row<float>(r)[v] =
+          v < args.decodable ? 8.0f * noise - 4.0f + args.leaks.as<float>()[t] : 100.0f;
+    }
+  }
+}
+
+template <class Args>
+constexpr Op<Args> op_of(const char* name, void (*run)(Stream&, const Args&)) {
+  return {name,
+          [](const Args&, const ShapeCheck&) {},
+          [](const Args&) { return OpCost{}; },
+          run,
+          {nullptr, nullptr}};
+}
+constexpr Op<ToyLayerArgs> kToyLayer = op_of<ToyLayerArgs>("toy_layer", run_layer);
+constexpr Op<ToyHeadArgs> kToyHead = op_of<ToyHeadArgs>("toy_head", run_head);
+
 }  // namespace
 
 ToyModel::ToyModel(int64_t vocabulary, int64_t decodable, int64_t context_length) {
@@ -58,39 +133,14 @@ int64_t ToyModel::workspace_bytes(int64_t rows, int64_t) const { return 12 * row
 void ToyModel::forward(Step& step, TensorView logits) {
   ++forwards_;
   most_rows_ = std::max(most_rows_, step.rows());
-  const TensorView seen_rows = step.workspace.take(DType::kI64, {step.rows()});
+  const TensorView seen = step.workspace.take(DType::kI64, {step.rows()});
   const TensorView leaks = step.workspace.take(DType::kF32, {step.rows()});
   for (int layer = 0; layer < kLayers; ++layer) {
-    const TensorView& pages = step.paged[layer];
-    for (int64_t t = 0; t < step.rows(); ++t) {
-      const int32_t token = step.tokens.as<int32_t>()[t];
-      const int32_t position = step.positions.as<int32_t>()[t];
-      const int32_t* table = step.page_table.row<int32_t>(step.row_sequence.as<int32_t>()[t]);
-      const int64_t hash = layer == 0 ? 0 : seen_rows.as<int64_t>()[t];
-      float* at = position_of(pages, table[position / kPagePositions], position % kPagePositions);
-      at[0] =
-          token == poison_ ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(token);
-      at[1] = static_cast<float>(position);
-      at[2] = static_cast<float>(hash & 0xffff);
-      at[3] = static_cast<float>(hash >> 16 & 0xffff);
-    }
-    for (int64_t t = 0; t < step.rows(); ++t) {
-      const int32_t* table = step.page_table.row<int32_t>(step.row_sequence.as<int32_t>()[t]);
-      const Seen seen = look(pages, table, step.positions.as<int32_t>()[t]);
-      seen_rows.as<int64_t>()[t] = static_cast<int64_t>(seen.hash);
-      leaks.as<float>()[t] = seen.leak;
-    }
+    kToyLayer(step.stream, {layer, poison_, step.tokens, step.positions, step.row_sequence,
+                            step.page_table, step.paged[layer], seen, leaks});
+    step.emit(layer == 0 ? "layers.0" : "layers.1", leaks);
   }
-  for (int64_t r = 0; r < logits.rows(); ++r) {
-    const int32_t t = step.output_rows.as<int32_t>()[r];
-    const uint64_t hash = static_cast<uint64_t>(seen_rows.as<int64_t>()[t]);
-    for (int64_t v = 0; v < info_.vocabulary; ++v) {
-      const uint64_t bits = mix(mix(hash, static_cast<uint64_t>(v)), 7);
-      const float noise = static_cast<float>(bits >> 40) * 0x1p-24f;  // [0, 1)
-      logits.row<float>(r)[v] =
-          v < info_.decodable ? 8.0f * noise - 4.0f + leaks.as<float>()[t] : 100.0f;
-    }
-  }
+  kToyHead(step.stream, {info_.decodable, step.output_rows, seen, leaks, logits});
 }
 
 }  // namespace ashlar

@@ -4,7 +4,7 @@
 // One wrong page, position, length or token changes every later token, so engine tests that compare
 // tokens and logprobs bit for bit notice any mistake of the bookkeeping. It reads unwritten
 // positions of its pages, too, with weight zero, as a tiled kernel might: a stale not-a-number
-// there shows.
+// there shows. Made of operations, so that its steps can be recorded.
 #ifndef ASHLAR_TESTING_TOY_MODEL_H_
 #define ASHLAR_TESTING_TOY_MODEL_H_
 

@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf.h"
 #include "models/model.h"
+#include "testing/late_device.h"
 #include "testing/paths.h"
 #include "testing/storm.h"
 #include "text/tokenizer.h"
@@ -43,6 +44,37 @@ TEST(Storm, EverySurvivorAnswersAsAlone) {
   }
   // How many requests meet depends on how fast threads submit; not on every machine in each storm.
   EXPECT_GT(preemptions, 0) << "the pages were not tight";
+}
+
+// Steps are replayed and tokens chosen by operations, on a device that lags behind: alone, nothing
+// of this is so.
+TEST(Storm, RecordedStepsThatRunLateChangeNoBit) {
+  for (const char* name : {"llama.q8_0_q4_0.gguf", "gemma3.q5_0_q8_0_q4_0.gguf"}) {
+    const std::string path = (source_dir() / "tests/golden/tiny" / name).string();
+    const auto checkpoint = Checkpoint::open(path, {});
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    const auto tokenizer = tokenizer_of(path);
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    const auto device = new_cpu_device(2);
+    const auto model = load_model(*checkpoint, *device, {});
+    ASSERT_TRUE(model) << model.error().message;
+    LateDevice late(2);
+    StormOptions options;
+    options.seed = 12;
+    options.requests = 40;
+    options.longest_answer = 60;
+    options.solo_device = device.get();
+    options.crowd.graphs = "on";
+    options.crowd.max_batch = 10;
+    options.crowd.step_rows = 48;
+    options.crowd.kv_positions = 352;
+    const StormReport report = storm(**model, late, {&*tokenizer, {2}}, options);
+    EXPECT_EQ(report.problem, "") << name;
+    EXPECT_GT(report.survivors, 20) << name;
+    int64_t replayed = 0;
+    for (const RecordedCount& c : report.stats.ran_as.recorded) replayed += c.steps;
+    EXPECT_GT(replayed, 50) << name;
+  }
 }
 
 }  // namespace
