@@ -227,10 +227,14 @@ TEST(MemoryPlan, SizesOfAModel) {
   EXPECT_EQ(cpu.runner.sampling + cpu.runner.results + cpu.recordings_bytes, 0);
   const MemorySizes gpu = memory_sizes(options, model, Backend::kCuda, 2);
   EXPECT_EQ(gpu.runner.logits, 3 * 8 * 80 * 4);
-  EXPECT_GT(gpu.runner.sampling, 8 * 80 * 4);
+  EXPECT_GT(gpu.runner.sampling, 8 * 73 * 4);
   EXPECT_EQ(gpu.recordings_bytes, recordings_of(options, 2) * kRecordingBytes);
   EXPECT_EQ(recordings_of(options_of(0, 0, 1), 0), 2);
-  EXPECT_EQ(recordings_of(options_of(0, 0, 64), 0), 14);
+  EXPECT_EQ(recordings_of(options_of(0, 0, 64), 0), 2 * 20);
+  EXPECT_EQ(recordings_of(options_of(0, 0, 64), 3), 2 * 2 * 20) << "with and without drafts";
+  EngineOptions direct = options_of(0, 0, 64);
+  direct.graphs = "off";
+  EXPECT_EQ(recordings_of(direct, 0), 0);
 }
 
 }  // namespace
