@@ -15,27 +15,14 @@ pub const LONGEST_CHARACTER: usize = 4;
 // most 4 bytes.
 const NFC: usize = 6;
 
-/// Of a tokenizer.json; 0: no bound.
-pub fn of_json(tokenizer: &Tokenizer) -> usize {
-    bound(tokenizer).unwrap_or(0)
+/// What tokens of a tokenizer.json may stand for.
+pub struct Reach {
+    pub letters: bool, // the model sees byte letters: its tokens stand for one byte a letter, before the factor
+    pub factor: usize, // bytes of a text that a byte of a token may stand for
 }
 
-/// Whether a model of byte letters knows all of them; without one, its byte would vanish.
-pub fn has_all_letters(model: &BPE) -> bool {
-    let letters = (0..0x144u32).filter_map(char::from_u32);
-    letters
-        .filter(|letter| byte_letters::byte_of(*letter).is_some())
-        .all(|letter| model.token_to_id(letter.encode_utf8(&mut [0; 4])).is_some())
-}
-
-/// Of a token spelled in byte letters.
-pub fn letters_text(token: &str) -> usize {
-    let mut bytes = Vec::new();
-    byte_letters::append_bytes(token, &mut bytes);
-    bytes.len()
-}
-
-fn bound(tokenizer: &Tokenizer) -> Option<usize> {
+/// Nothing: there is no bound.
+pub fn of_json(tokenizer: &Tokenizer) -> Option<Reach> {
     let parts = [
         serde_json::to_value(tokenizer.get_normalizer()).ok()?,
         serde_json::to_value(tokenizer.get_pre_tokenizer()).ok()?,
@@ -44,18 +31,18 @@ fn bound(tokenizer: &Tokenizer) -> Option<usize> {
     let ModelWrapper::BPE(model) = tokenizer.get_model() else { return None };
     let letters = has_type(&parts[0], "ByteLevel") || has_type(&parts[1], "ByteLevel");
     let factor = normalizer_factor(&parts[0])? * model_factor(model, letters)?;
-    if !keeps_text(&parts[1]) || !keeps_sequence(&parts[2]) {
-        return None;
-    }
-    let added = tokenizer.get_added_tokens_decoder();
-    if added.values().any(|token| token.lstrip || token.rstrip) {
-        return None;
-    }
-    let of_model = model.get_vocab();
-    let model_longest =
-        of_model.keys().map(|t| if letters { letters_text(t) } else { t.len() }).max();
-    let added_longest = added.values().map(|token| token.content.len()).max();
-    Some(factor * model_longest.max(added_longest)?.max(LONGEST_CHARACTER))
+    let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
+    let swallows = added.values().any(|token| token.lstrip || token.rstrip);
+    (keeps_text(&parts[1]) && keeps_sequence(&parts[2]) && !swallows)
+        .then_some(Reach { letters, factor })
+}
+
+/// Whether a model of byte letters knows all of them; without one, its byte would vanish.
+pub fn has_all_letters(model: &BPE) -> bool {
+    let letters = (0..0x144u32).filter_map(char::from_u32);
+    letters
+        .filter(|letter| byte_letters::byte_of(*letter).is_some())
+        .all(|letter| model.token_to_id(letter.encode_utf8(&mut [0; 4])).is_some())
 }
 
 fn type_of(part: &Value) -> &str {

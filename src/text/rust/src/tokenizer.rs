@@ -121,17 +121,29 @@ impl JsonTokenizer {
         }
         let added = self.inner.get_added_vocabulary();
         let mut table = Table::new(ids, self.decoding.strip());
-        table.most_text = reach::of_json(&self.inner);
+        let reach = reach::of_json(&self.inner);
+        let letters =
+            reach.as_ref().is_some_and(|reach| reach.letters) && self.decoding == Decoding::Letters;
+        let mut longest = reach::LONGEST_CHARACTER;
         for id in 0..ids as u32 {
             let mut flags = 0;
             if let Some(token) = self.inner.id_to_token(id) {
+                let begin = table.bytes.len();
                 flags = table::PRESENT | self.decoding.append(&token, &mut table.bytes);
+                // A model's letters stand for a byte each; any other token stands for its spelling at most.
+                let of_model = !added.get_added_tokens_decoder().contains_key(&id);
+                longest = longest.max(if letters && of_model {
+                    table.bytes.len() - begin
+                } else {
+                    token.len()
+                });
                 if added.is_special_token(&token) {
                     flags |= table::SPECIAL;
                 }
             }
             table.close(flags)?;
         }
+        table.most_text = reach.map_or(0, |reach| reach.factor * longest);
         Ok(table)
     }
 }

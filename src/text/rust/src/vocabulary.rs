@@ -141,13 +141,14 @@ impl VocabularyTokenizer {
             _ => Strip::None,
         };
         let mut out = Table::new(self.kinds.len(), strip);
-        out.most_text = self.most_text();
+        let mut longest = reach::LONGEST_CHARACTER;
         for (id, kind) in self.kinds.iter().enumerate() {
             let text = match &self.merger {
                 Merger::Letters { model, .. } => model.id_to_token(id as u32).unwrap_or_default(),
                 Merger::Scores { model, .. } => model.text_of(id as u32).to_string(),
             };
             let mut flags = table::PRESENT;
+            let begin = out.bytes.len();
             match (kind, &self.merger) {
                 (Kind::Unused, _) => {}
                 (Kind::Unknown | Kind::Control, _) => {
@@ -169,31 +170,16 @@ impl VocabularyTokenizer {
                     table::append_spaced(&text, "\u{2581}", &mut out.bytes);
                 }
             }
+            // A model's letters stand for a byte each; any other token stands for its spelling at most.
+            let letters = matches!((kind, &self.merger), (Kind::Normal, Merger::Letters { .. }));
+            longest = longest.max(if letters { out.bytes.len() - begin } else { text.len() });
             out.close(flags)?;
         }
+        out.most_text = match &self.merger {
+            Merger::Letters { model, .. } if !reach::has_all_letters(model) => 0,
+            _ => longest,
+        };
         Ok(out)
-    }
-}
-
-impl VocabularyTokenizer {
-    /// Tokens that are cut out of the text, and those of a model with scores, stand for their spelling at most.
-    fn most_text(&self) -> usize {
-        let sizes = |of: &dyn Fn(u32, Kind) -> usize| {
-            self.kinds.iter().enumerate().map(|(id, kind)| of(id as u32, *kind)).max().unwrap_or(0)
-        };
-        let longest = match &self.merger {
-            Merger::Letters { model, .. } if !reach::has_all_letters(model) => return 0,
-            Merger::Letters { model, .. } => sizes(&|id, kind| {
-                let text = model.id_to_token(id).unwrap_or_default();
-                if kind == Kind::Normal {
-                    reach::letters_text(&text)
-                } else {
-                    text.len()
-                }
-            }),
-            Merger::Scores { model, .. } => sizes(&|id, _| model.text_of(id).len()),
-        };
-        longest.max(reach::LONGEST_CHARACTER)
     }
 }
 
