@@ -12,6 +12,7 @@
 #include "bench_options.h"
 #include "bench_read.h"
 #include "bench_report.h"
+#include "bench_start.h"
 #include "console.h"
 #include "device_choice.h"
 #include "flags.h"
@@ -209,6 +210,7 @@ constexpr std::string_view kUsage =
     "  decode     steps in which N sequences each get a token\n"
     "  prefill    prompts of N tokens, up to the first token of the answer\n"
     "  op         the time of each kind of operation, in a step and alone\n"
+    "  start      where the time goes until the first answer\n";
 
 }  // namespace
 
@@ -217,6 +219,7 @@ int bench_verb(const Words& words) {
     words.empty() ? write_err(kUsage) : write_out(kUsage);
     return words.empty() ? 2 : 0;
   }
+  if (words[0] == "start") return bench_start_verb(Words(words.begin() + 1, words.end()));
   const Result<BenchKind> kind = parse_bench_kind(words[0]);
   if (!kind) return report(kind.error());
   BenchCommand command;

@@ -2,6 +2,7 @@
 // families and formats, so that what is documented is what is built. `./do docs` writes it into
 // docs/options.md and README.md.
 #include "bench_options.h"
+#include "bench_start.h"
 #include "checkpoint/synthetic_spec.h"
 #include "console.h"
 #include "formats/format.h"
@@ -47,6 +48,8 @@ void print_options() {
     print_out("\n## `ashlar bench {}`\n\n{}", bench_kind_name(kind),
               options_markdown(bench.fields(kind)));
   }
+  BenchStartOptions start;
+  print_out("\n## `ashlar bench start`\n\n{}", options_markdown(start.fields()));
   print_synthetic();
 }
 

@@ -3,14 +3,31 @@
 #include "model_session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "console.h"
+#include "device/counting_device.h"
 #include "device_choice.h"
 #include "text/gguf_vocabulary.h"
 
 namespace ashlar {
 
 namespace {
+
+// Seconds from one part of a start to the next.
+class PartClock {
+ public:
+  double next() {
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> took = now - last_;
+    last_ = now;
+    return took.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 Status load_text_of_gguf(const GgufFile& file, OpenedModel& opened) {
   ASHLAR_ASSIGN(const GgufVocabulary vocabulary, read_gguf_vocabulary(file));
@@ -56,8 +73,10 @@ Status add_end_tokens(const nlohmann::json& config, std::string_view name, int64
 Result<OpenedModel> open_model(const std::string& argument, const Environment& environment,
                                TensorUse use) {
   OpenedModel opened;
+  PartClock clock;
   ASHLAR_ASSIGN(opened.checkpoint, Checkpoint::open(argument, environment.hub, use));
   const Checkpoint& checkpoint = *opened.checkpoint;
+  opened.checkpoint_seconds = clock.next();
   Status text = checkpoint.gguf() != nullptr ? load_text_of_gguf(*checkpoint.gguf(), opened)
                                              : load_text_of_folder(checkpoint, opened);
   if (!text) return fail_in(checkpoint.path(), text.error());
@@ -72,29 +91,67 @@ Result<OpenedModel> open_model(const std::string& argument, const Environment& e
   }
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  opened.text_seconds = clock.next();
   return opened;
 }
 
 Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoint,
                                            int64_t decodable, Device& device,
-                                           const DeviceOptions& options, int64_t context_length) {
+                                           const DeviceOptions& options, int64_t context_length,
+                                           const LoadWish& load) {
   ModelOptions model_options;
-  model_options.kv_type = options.kv_type == "f32" ? DType::kF32 : DType::kF16;
+  // A CUDA device has one type, its default.
+  if (device.backend() == Backend::kCpu) {
+    model_options.kv_type = options.kv_type == "f32" ? DType::kF32 : DType::kF16;
+  }
   model_options.context_length = context_length;
   model_options.decodable = decodable;
+  model_options.load = load;
   return load_model(std::move(checkpoint), device, model_options);
 }
 
-Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options) {
+Result<MemoryPlan> plan_before_loading(std::shared_ptr<Checkpoint> checkpoint, int64_t decodable,
+                                       Device& device, const RunOptions& options) {
+  CountingDevice counter(device);
+  ASHLAR_ASSIGN(const auto model,
+                build_model(std::move(checkpoint), decodable, counter, options.device,
+                            options.engine.max_context, {.values = false, .observer = {}}));
+  return plan_memory(options.engine, *model, counter, 0);
+}
+
+// A GPU's plan comes before its weights, so that what cannot fit is refused before gigabytes are
+// read; on the CPU the model is built first, as its weights stay where they are.
+Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options,
+                                   const StartWish& wish) {
   ModelSession session;
+  PartClock clock;
   session.opened = std::make_unique<OpenedModel>(std::move(opened));
   ASHLAR_ASSIGN(session.device, open_device(options.device, DeviceNeed::kEngine));
-  ASHLAR_ASSIGN(session.model,
-                build_model(session.opened->checkpoint, session.tokenizer().vocab_size(),
-                            *session.device, options.device, options.engine.max_context));
+  Device& device = *session.device;
+  session.times.device_seconds = clock.next();
+  const std::shared_ptr<Checkpoint>& checkpoint = session.opened->checkpoint;
+  const int64_t decodable = session.tokenizer().vocab_size();
+  std::optional<MemoryPlan> plan;
+  if (device.memory().total_bytes > 0) {
+    ASHLAR_ASSIGN(plan, plan_before_loading(checkpoint, decodable, device, options));
+    if (wish.on_plan) wish.on_plan(*plan);
+    session.times.plan_seconds = clock.next();
+  }
+  LoadWish load;
+  load.observer = [&](const LoadProgress& progress) {
+    session.times.load = progress;
+    return !wish.on_load || wish.on_load(progress);
+  };
+  ASHLAR_ASSIGN(session.model, build_model(checkpoint, decodable, device, options.device,
+                                           options.engine.max_context, load));
+  session.times.model_seconds = clock.next();
   const EngineText text{&session.tokenizer(), session.opened->end_tokens};
-  ASHLAR_ASSIGN(session.engine,
-                Engine::create(*session.model, *session.device, text, options.engine));
+  ASHLAR_ASSIGN(session.engine, Engine::create(*session.model, device, text, options.engine,
+                                               nullptr, plan ? &*plan : nullptr));
+  session.times.engine_seconds = clock.next();
+  if (!plan && wish.on_plan) wish.on_plan(session.engine->memory_plan());
+  const auto warning = plan_warning(session.engine->memory_plan(), device.memory());
+  if (warning) print_err("ashlar: {}\n", *warning);
   return session;
 }
 

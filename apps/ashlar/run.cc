@@ -14,6 +14,7 @@
 #include "console.h"
 #include "flags.h"
 #include "generation_defaults.h"
+#include "load_line.h"
 #include "text/utf8.h"
 #include "trace/op_table.h"
 #include "verbs.h"
@@ -101,7 +102,8 @@ nlohmann::json settings_json(const ModelSession& session, RunCommand& command,
   RunOptions effective = command.options;
   effective.engine = session.engine->options();
   effective.device.device = backend_name(session.device->backend());
-  effective.device.threads = session.device->thread_pool()->threads();
+  const ThreadPool* pool = session.device->thread_pool();
+  effective.device.threads = pool != nullptr ? pool->threads() : 0;
   effective.sampling.seed = answer.seed;
   nlohmann::json settings = options_json(effective.fields());
   settings["sampling_source"] = command.sampling_source;
@@ -237,7 +239,12 @@ Result<int> run(RunCommand& command, const Words& words) {
   ASHLAR_ASSIGN(OpenedModel opened, open_with_defaults(command, words, command_line));
   const bool chats = !command.has_prompt && isatty(STDIN_FILENO) != 0;
   ASHLAR_TRY(check_combinations(command, opened, chats));
-  ASHLAR_ASSIGN(ModelSession session, start_session(std::move(opened), command.options));
+  StartWish wish;
+  wish.on_load = load_line(command.options.stats);
+  if (command.options.stats) {
+    wish.on_plan = [](const MemoryPlan& plan) { write_err(memory_plan_text(plan)); };
+  }
+  ASHLAR_ASSIGN(ModelSession session, start_session(std::move(opened), command.options, wish));
   OpTable table;
   if (command.options.profile) session.engine->observe(&table);
   install_interrupt_handler();

@@ -16,6 +16,7 @@
 #include "engine/engine_thread.h"
 #include "flags.h"
 #include "generation_defaults.h"
+#include "load_line.h"
 #include "model_session.h"
 #include "serve/log.h"
 #include "serve_options.h"
@@ -79,7 +80,8 @@ std::string settings_text(const ServeCommand& command, const ModelSession& sessi
   ServeOptions effective = command.options;
   effective.engine = engine;
   effective.device.device = backend_name(session.device->backend());
-  effective.device.threads = session.device->thread_pool()->threads();
+  const ThreadPool* pool = session.device->thread_pool();
+  effective.device.threads = pool != nullptr ? pool->threads() : 0;
   effective.server.port = server.port();
   effective.model_names = model_names(command);
   if (!effective.server.api_key.empty()) effective.server.api_key = "(set)";
@@ -110,7 +112,10 @@ Status serve(ServeCommand& command, const Words& words) {
   RunOptions run;
   run.device = options.device;
   run.engine = options.engine;
-  ASHLAR_ASSIGN(ModelSession session, start_session(std::move(opened), run));
+  StartWish wish;
+  wish.on_load = load_line(true);
+  wish.on_plan = [](const MemoryPlan& plan) { write_err(memory_plan_text(plan)); };
+  ASHLAR_ASSIGN(ModelSession session, start_session(std::move(opened), run, wish));
   ASHLAR_ASSIGN(const auto engine, EngineThread::start(std::move(session.engine)));
   raise_file_limit();
   install_stop_signals();
