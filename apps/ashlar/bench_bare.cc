@@ -17,12 +17,12 @@ constexpr double kPassSeconds = 1.5e-3;  // at least, of kDeviceReadBytes
 constexpr int64_t kMostPasses = 16;
 
 // Keys that a layer with this window reads for rows [context - rows, context) of a sequence.
-int64_t visible_keys(const StepShape& shape, int64_t window) {
+int64_t visible_keys(const BedShape& shape, int64_t window) {
   return window > 0 ? std::min(shape.context, window + shape.rows - 1) : shape.context;
 }
 
 // Pairs of a row and a key that it sees.
-int64_t visible_pairs(const StepShape& shape, int64_t window) {
+int64_t visible_pairs(const BedShape& shape, int64_t window) {
   int64_t pairs = 0;
   for (int64_t p = shape.context - shape.rows; p < shape.context; ++p) {
     pairs += window > 0 ? std::min(p + 1, window) : p + 1;
@@ -53,7 +53,7 @@ Result<OpCalls> timed_calls(const BareSetup& setup, BenchBed& bed, const BedStep
 
 }  // namespace
 
-void add_attention_cost(OpCalls& calls, const StepShape& shape, const StateNeeds& needs) {
+void add_attention_cost(OpCalls& calls, const BedShape& shape, const StateNeeds& needs) {
   size_t layer = 0;
   for (DeviceOpTable::Call& call : calls) {
     if (call.name != "attention" || layer == needs.paged.size()) continue;
@@ -90,7 +90,7 @@ Result<OpCalls> median_calls(const BareSetup& setup, BenchBed& bed, const BedSte
   return out;
 }
 
-void add_matmul_work(const BareSetup& setup, const OpCalls& calls, const StepShape& shape,
+void add_matmul_work(const BareSetup& setup, const OpCalls& calls, const BedShape& shape,
                      MatmulWork& work) {
   bool complete = !setup.baseline.empty() && !std::isnan(work.baseline_seconds);
   for (const DeviceOpTable::Call& call : calls) {
@@ -110,8 +110,8 @@ void add_matmul_work(const BareSetup& setup, const OpCalls& calls, const StepSha
   if (!complete) work.baseline_seconds = std::nan("");
 }
 
-std::vector<StepShape> prompt_chunks(int64_t tokens, int64_t step_rows) {
-  std::vector<StepShape> chunks;
+std::vector<BedShape> prompt_chunks(int64_t tokens, int64_t step_rows) {
+  std::vector<BedShape> chunks;
   for (int64_t done = 0; done < tokens;) {
     const int64_t rows = std::min(step_rows, tokens - done);
     done += rows;
@@ -121,13 +121,13 @@ std::vector<StepShape> prompt_chunks(int64_t tokens, int64_t step_rows) {
   return chunks;
 }
 
-Result<BareRun> measure_bare(const BareSetup& setup, const std::vector<StepShape>& shapes,
+Result<BareRun> measure_bare(const BareSetup& setup, const std::vector<BedShape>& shapes,
                              int64_t runs) {
   ASHLAR_ASSIGN(const auto bed,
                 BenchBed::create(setup.model, setup.device,
                                  {.shapes = shapes, .copies = 1, .sampling = setup.sampling}));
   std::vector<BedStep> steps;
-  for (const StepShape& shape : shapes) {
+  for (const BedShape& shape : shapes) {
     ASHLAR_ASSIGN(BedStep step, bed->make_step(shape));
     steps.push_back(std::move(step));
   }

@@ -35,17 +35,17 @@ Result<OpCalls> median_calls(const BareSetup& setup, BenchBed& bed, const BedSte
 
 // Adds what attention moves and computes where its own cost does not know the positions, which lie
 // on the device. Operation i of that name belongs to layer i.
-void add_attention_cost(OpCalls& calls, const StepShape& shape, const StateNeeds& needs);
+void add_attention_cost(OpCalls& calls, const BedShape& shape, const StateNeeds& needs);
 
 // Adds up the matmuls of a step.
-void add_matmul_work(const BareSetup& setup, const OpCalls& calls, const StepShape& shape,
+void add_matmul_work(const BareSetup& setup, const OpCalls& calls, const BedShape& shape,
                      MatmulWork& work);
 
 // The chunks in which a prompt is computed; the last one wants a token.
-std::vector<StepShape> prompt_chunks(int64_t tokens, int64_t step_rows);
+std::vector<BedShape> prompt_chunks(int64_t tokens, int64_t step_rows);
 
 // The shapes one after the other count as one run: a step, or the chunks of a prompt.
-Result<BareRun> measure_bare(const BareSetup& setup, const std::vector<StepShape>& shapes,
+Result<BareRun> measure_bare(const BareSetup& setup, const std::vector<BedShape>& shapes,
                              int64_t runs);
 
 }  // namespace ashlar

@@ -80,7 +80,7 @@ class Arrays {
 // What the host says of each row and sequence of a step. The token at a position is the same in
 // every step of a copy, so the parts of a prompt, however it is cut, are parts of one text.
 struct StepLists {
-  StepLists(const StepShape& shape, uint64_t seed, int64_t tokens) {
+  StepLists(const BedShape& shape, uint64_t seed, int64_t tokens) {
     const auto token = [&](int64_t sequence, int64_t position) {
       const auto place = static_cast<uint64_t>(sequence << 32 | position);
       return static_cast<int32_t>(synthetic_mix(synthetic_mix(seed) + place) %
@@ -106,7 +106,7 @@ struct StepLists {
 };
 
 // What the sampler reads and writes. The lists of a slot are empty and have room for one.
-void add_sampling(Arrays& arrays, SampleTokensArgs& sample, const StepShape& shape,
+void add_sampling(Arrays& arrays, SampleTokensArgs& sample, const BedShape& shape,
                   const SamplingParams& params) {
   const int64_t s = shape.sequences;
   const int64_t r = shape.output_rows();
@@ -146,7 +146,7 @@ std::vector<std::byte> random_values(DType type, int64_t count) {
 
 }  // namespace
 
-int64_t StepShape::pages() const { return sequences * divide_up(context, kPagePositions); }
+int64_t BedShape::pages() const { return sequences * divide_up(context, kPagePositions); }
 
 void fill_repeating(Stream& stream, void* to, size_t bytes, std::span<const std::byte> pattern) {
   Device& device = stream.device();
@@ -180,7 +180,7 @@ Status BenchBed::allocate(const BedOptions& options) {
   sampling_ = options.sampling;
   int64_t rows = 0;
   int64_t outputs = 0;
-  for (const StepShape& shape : options.shapes) {
+  for (const BedShape& shape : options.shapes) {
     CHECK(shape.rows >= 1 && shape.context >= shape.rows && shape.sequences >= 1);
     if (shape.context > model_.info().context_length) {
       return fail(ErrorCode::kInvalidArgument, "a context of {} is more than the model's {}",
@@ -218,7 +218,7 @@ Status BenchBed::allocate(const BedOptions& options) {
   return stream_->synchronize();
 }
 
-Result<BedStep> BenchBed::make_step(const StepShape& shape, int64_t copy) {
+Result<BedStep> BenchBed::make_step(const BedShape& shape, int64_t copy) {
   const int64_t s = shape.sequences;
   const int64_t t = shape.all_rows();
   const int64_t table_pages = divide_up(shape.context, kPagePositions);

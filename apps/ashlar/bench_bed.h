@@ -24,7 +24,7 @@
 
 namespace ashlar {
 
-struct StepShape {
+struct BedShape {
   int64_t sequences = 1;
   int64_t rows = 1;          // of each sequence
   int64_t context = 1;       // positions of each sequence, those rows included
@@ -36,14 +36,14 @@ struct StepShape {
 };
 
 struct BedOptions {
-  std::vector<StepShape> shapes;  // no step is larger than the largest of them
-  int64_t copies = 1;             // of pages and workspace, that steps can take in turns
+  std::vector<BedShape> shapes;  // no step is larger than the largest of them
+  int64_t copies = 1;            // of pages and workspace, that steps can take in turns
   SamplingParams sampling;
 };
 
 // What a step reads and writes besides the model, in device memory.
 struct BedStep {
-  StepShape shape;
+  BedShape shape;
   int64_t copy = 0;
   Buffer memory;
   TensorView page_table;
@@ -64,7 +64,7 @@ class BenchBed {
   Device& device() { return device_; }
   Model& model() { return model_; }
 
-  Result<BedStep> make_step(const StepShape& shape, int64_t copy = 0);
+  Result<BedStep> make_step(const BedShape& shape, int64_t copy = 0);
   // Issues the step on any stream of the device.
   void issue(Stream& stream, const BedStep& step);
   // The operations of issue(), one by one, not run. They may run in any number and order: all their

@@ -23,10 +23,10 @@ class CudaBench : public testing::Test {
     sampling_.temperature = 0;
   }
 
-  Result<int32_t> last_token(const std::vector<StepShape>& shapes) {
+  Result<int32_t> last_token(const std::vector<BedShape>& shapes) {
     ASHLAR_ASSIGN(const auto bed, BenchBed::create(*model_, cuda_device(), {shapes, 1, sampling_}));
     std::vector<int32_t> tokens;
-    for (const StepShape& shape : shapes) {
+    for (const BedShape& shape : shapes) {
       ASHLAR_ASSIGN(const BedStep step, bed->make_step(shape));
       bed->issue(bed->stream(), step);
       ASHLAR_ASSIGN(tokens, bed->tokens(step));
@@ -54,7 +54,7 @@ TEST_F(CudaBench, PartsOfAPromptAndDecodingGiveOneAnswer) {
 
 TEST_F(CudaBench, RecordedAndCallByCallGiveTheSameTokens) {
   for (const int64_t sequences : {1, 3, 17, 64}) {
-    const StepShape shape = {sequences, 1, 640, true};
+    const BedShape shape = {sequences, 1, 640, true};
     auto made = BenchBed::create(*model_, cuda_device(), {{shape}, 1, sampling_});
     ASSERT_TRUE(made) << made.error().message;
     BenchBed& bed = **made;
@@ -90,7 +90,7 @@ TEST_F(CudaBench, RowsOfOperationsAreMeasured) {
   const BareSetup setup = {
       *model_, cuda_device(), model_matmuls(checkpoint_->config(), model_->info().decodable),
       {},      probe->get(),  sampling_};
-  for (const StepShape& shape : {op_step_shape(2, 640), op_step_shape(256, 640)}) {
+  for (const BedShape& shape : {op_shape(2, 640), op_shape(256, 640)}) {
     const auto row = measure_op_row(setup, shape, false);
     ASSERT_TRUE(row) << row.error().message;
     for (const OpLine& line : row->lines) {

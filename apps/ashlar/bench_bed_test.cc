@@ -23,7 +23,7 @@ class BenchBedTest : public testing::Test {
     model_ = load_model(checkpoint_, *device_, {}).value();
   }
 
-  std::unique_ptr<BenchBed> bed(std::vector<StepShape> shapes, int64_t copies = 1) {
+  std::unique_ptr<BenchBed> bed(std::vector<BedShape> shapes, int64_t copies = 1) {
     SamplingParams sampling;
     sampling.temperature = 0;
     auto made = BenchBed::create(*model_, *device_, {std::move(shapes), copies, sampling});
@@ -31,10 +31,10 @@ class BenchBedTest : public testing::Test {
     return *std::move(made);
   }
   // The token after a prompt, computed in these steps.
-  int32_t last_token(const std::vector<StepShape>& shapes) {
+  int32_t last_token(const std::vector<BedShape>& shapes) {
     const auto own = bed(shapes);
     std::vector<int32_t> tokens;
-    for (const StepShape& shape : shapes) {
+    for (const BedShape& shape : shapes) {
       const BedStep step = own->make_step(shape).value();
       own->issue(own->stream(), step);
       tokens = own->tokens(step).value();
@@ -63,7 +63,7 @@ TEST_F(BenchBedTest, PartsOfAPromptAndDecodingGiveOneAnswer) {
 }
 
 TEST_F(BenchBedTest, RecordedAndCallByCallGiveTheSameTokens) {
-  const StepShape shape = {3, 1, 40, true};
+  const BedShape shape = {3, 1, 40, true};
   const auto own = bed({shape}, 2);
   const BedStep step = own->make_step(shape).value();
   Stream& stream = own->stream();
@@ -91,7 +91,7 @@ TEST_F(BenchBedTest, RecordedAndCallByCallGiveTheSameTokens) {
 }
 
 TEST_F(BenchBedTest, MatmulsOfAStepAreFoundAndAddUp) {
-  const StepShape shape = {2, 1, 40, true};
+  const BedShape shape = {2, 1, 40, true};
   const auto own = bed({shape});
   const BedStep step = own->make_step(shape).value();
   own->issue(own->stream(), step);
@@ -149,7 +149,7 @@ TEST_F(BenchBedTest, TooMuchIsRefused) {
 }
 
 TEST(BenchBare, PromptsAreCutIntoWholeSteps) {
-  const std::vector<StepShape> chunks = prompt_chunks(1100, 512);
+  const std::vector<BedShape> chunks = prompt_chunks(1100, 512);
   ASSERT_EQ(chunks.size(), 3u);
   EXPECT_EQ(chunks[0].rows, 512);
   EXPECT_EQ(chunks[1].context, 1024);
@@ -165,7 +165,7 @@ TEST(BenchBare, AttentionReadsWhatItsRowsSee) {
   needs.add_paged({.bytes_per_position = 100, .window = 0});
   needs.add_paged({.bytes_per_position = 10, .window = 4});
   // Two sequences of 3 rows that end at position 8; 16 columns of queries.
-  const StepShape shape = {2, 3, 8, true};
+  const BedShape shape = {2, 3, 8, true};
   const int64_t rows_bytes = 4 * 6 * 16;
   OpCalls calls = {
       {"attention", rows_bytes, 0, 1}, {"rms_norm", 5, 7, 1}, {"attention", rows_bytes, 0, 1}};

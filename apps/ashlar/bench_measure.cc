@@ -122,9 +122,9 @@ Status add_bare(const BareSetup& setup, const BenchOptions& options, std::vector
       std::clamp(options.tokens * options.repetitions, kLeastBareSteps, kMostBareSteps);
   for (DecodeRow& row : rows) {
     // The mean context of the engine's steps.
-    const StepShape step = {.sequences = row.concurrency,
-                            .rows = 1,
-                            .context = options.prompt_tokens + options.tokens / 2};
+    const BedShape step = {.sequences = row.concurrency,
+                           .rows = 1,
+                           .context = options.prompt_tokens + options.tokens / 2};
     ASHLAR_ASSIGN(row.bare, measure_bare(setup, {step}, steps));
   }
   return {};
@@ -145,7 +145,7 @@ Result<std::vector<OpRow>> measure_ops(const BareSetup& setup, const BenchOption
   std::vector<OpRow> rows;
   for (const int64_t count : counts) {
     for (const int64_t context : contexts) {
-      ASHLAR_ASSIGN(OpRow row, measure_op_row(setup, op_step_shape(count, context), options.split));
+      ASHLAR_ASSIGN(OpRow row, measure_op_row(setup, op_shape(count, context), options.split));
       rows.push_back(std::move(row));
     }
   }

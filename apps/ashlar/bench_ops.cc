@@ -51,7 +51,7 @@ int64_t cache_bytes(const Device& device) {
 
 // As many as make the smallest operation of a step, a norm, touch more than twice the cache. The
 // CPU gets one: memory and time for more would be the machine's.
-int64_t copies_for(const BareSetup& setup, const StepShape& shape) {
+int64_t copies_for(const BareSetup& setup, const BedShape& shape) {
   if (setup.device.backend() == Backend::kCpu) return 1;
   const int64_t norm_bytes = 6 * shape.all_rows() * setup.model.info().hidden;
   const int64_t copy_bytes = setup.model.workspace_bytes(shape.all_rows(), shape.output_rows()) +
@@ -74,7 +74,7 @@ bool beyond_cache(const Group& group, const OpCalls& calls, int64_t copies, int6
 }
 
 Result<AloneTimes> time_alone(const BareSetup& setup, BenchBed& bed, const Copies& copies,
-                              const Group& group, const OpCalls& calls, const StepShape& shape) {
+                              const Group& group, const OpCalls& calls, const BedShape& shape) {
   Stream& stream = bed.stream();
   const size_t last = group.calls.back();
   for (const auto& all : copies.calls) {
@@ -114,7 +114,7 @@ int64_t rounded_size(int64_t bytes) {
   return bytes / unit * unit;
 }
 
-Result<Copies> make_copies(BenchBed& bed, const StepShape& shape, int64_t count) {
+Result<Copies> make_copies(BenchBed& bed, const BedShape& shape, int64_t count) {
   Copies copies;
   for (int64_t copy = 0; copy < count; ++copy) {
     ASHLAR_ASSIGN(BedStep step, bed.make_step(shape, copy));
@@ -128,13 +128,13 @@ Result<Copies> make_copies(BenchBed& bed, const StepShape& shape, int64_t count)
 
 }  // namespace
 
-StepShape op_step_shape(int64_t rows, int64_t context) {
+BedShape op_shape(int64_t rows, int64_t context) {
   if (rows <= kMostDecodeRows) return {.sequences = rows, .rows = 1, .context = context};
   return {.sequences = 1, .rows = rows, .context = std::max(rows, context)};
 }
 
 std::vector<std::string> call_labels(const OpCalls& calls, const BareSetup& setup,
-                                     const StepShape& shape, bool split) {
+                                     const BedShape& shape, bool split) {
   const StateNeeds& needs = setup.model.state_needs();
   std::vector<std::string> labels;
   size_t layer = 0;
@@ -158,7 +158,7 @@ std::vector<std::string> call_labels(const OpCalls& calls, const BareSetup& setu
   return labels;
 }
 
-Result<OpRow> measure_op_row(const BareSetup& setup, const StepShape& shape, bool split) {
+Result<OpRow> measure_op_row(const BareSetup& setup, const BedShape& shape, bool split) {
   const int64_t count = copies_for(setup, shape);
   ASHLAR_ASSIGN(const auto bed,
                 BenchBed::create(setup.model, setup.device,

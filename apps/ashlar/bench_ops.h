@@ -16,14 +16,14 @@ constexpr int64_t kMostDecodeRows = 64;
 
 // A decode step of `rows` sequences, or a chunk of `rows` rows that ends at `context` or at its own
 // end, whichever is later.
-StepShape op_step_shape(int64_t rows, int64_t context);
+BedShape op_shape(int64_t rows, int64_t context);
 
 // A name for each call: the operation and, where they are known, the matrix and the window. split:
 // and its rounded size.
 std::vector<std::string> call_labels(const OpCalls& calls, const BareSetup& setup,
-                                     const StepShape& shape, bool split);
+                                     const BedShape& shape, bool split);
 
-Result<OpRow> measure_op_row(const BareSetup& setup, const StepShape& shape, bool split);
+Result<OpRow> measure_op_row(const BareSetup& setup, const BedShape& shape, bool split);
 
 }  // namespace ashlar
 

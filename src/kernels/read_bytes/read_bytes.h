@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-constexpr int kReadWays = 6;
+constexpr int kReadWays = 8;
 constexpr int64_t kReadSums = 1024;
 
 struct ReadBytesArgs {
