@@ -67,6 +67,7 @@ Result<EngineOptions> bench_engine_options(BenchKind kind, const BenchOptions& o
   const int64_t context = bench_context(kind, options, counts);
   EngineOptions engine;
   engine.depth = options.depth;
+  engine.graphs = options.graphs;
   engine.step_rows = options.step_rows;
   engine.max_batch =
       kind == BenchKind::kDecode ? *std::max_element(counts.begin(), counts.end()) : 1;

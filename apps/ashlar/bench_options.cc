@@ -53,6 +53,9 @@ OptionFields BenchOptions::fields(BenchKind kind) {
           "positions that a sequence may have; 0: as many as the measurement needs")
         .range(0, 1e12);
     f.add("depth", depth, "steps in flight").range(1, 2);
+    f.add("graphs", graphs,
+          "whether the engine records decode steps and replays them; auto: on a GPU")
+        .one_of({"auto", "on", "off"});
     f.add("engine", engine, "measure through the engine, besides the device alone");
   }
   f.add("baseline", baseline, "file of bench/cublas_baseline.py that matmuls are compared with");

@@ -31,6 +31,7 @@ struct BenchOptions {
   int64_t step_rows = 512;
   int64_t max_context = 0;
   int64_t depth = 2;
+  std::string graphs = "auto";
   bool split = false;
   bool drawn = false;
   bool engine = true;
