@@ -7,6 +7,7 @@
 #include "kernels/fill_synthetic/fill_synthetic.h"
 #include "testing/cuda_device.h"
 #include "testing/device_tensors.h"
+#include "testing/timing_cuda.h"
 
 namespace ashlar {
 namespace {
@@ -39,6 +40,19 @@ TEST(FillSyntheticCuda, EqualsItsReferenceBitForBit) {
       }
     }
   }
+}
+
+// All matrices of an 8B model are 8 billion elements, 13 times as many as here.
+TEST(FillSyntheticCuda, DISABLED_Speed) {
+  ASHLAR_NEEDS_CUDA();
+  const std::unique_ptr<Stream> stream = cuda_device().new_stream();
+  const Shape shape = {151936, 4096};
+  const Buffer buffer = cuda_device().allocate(static_cast<size_t>(shape.count() * 2)).value();
+  const TensorView y = buffer.view(DType::kBF16, shape);
+  const SyntheticValues values = {.key = 7, .mean = 0.0f, .scale = 1e-6f};
+  const double us = microseconds_a_call(
+      *stream, 10, [&](int) { fill_synthetic(*stream, {.values = values, .y = y}); });
+  print_speed("fill_synthetic 151936 x 4096", us, shape.count() * 2);
 }
 
 }  // namespace
