@@ -1,12 +1,14 @@
-// ashlar inspect MODEL: what a checkpoint holds, what would run, and what is refused and why. Reads
-// headers and builds the model (which only maps weights), but runs nothing and allocates no cache.
-// With --export it writes the checkpoint as a Hugging Face folder instead, and builds nothing.
+// ashlar inspect MODEL: what a checkpoint holds, what would run, what memory it would take, and
+// what is refused and why. Reads headers and builds the model (which only maps weights on the CPU,
+// and only counts them for a GPU), but runs nothing and allocates no cache. With --export it writes
+// the checkpoint as a Hugging Face folder instead, and builds nothing.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hf_export.h"
 #include "console.h"
+#include "device/counting_device.h"
 #include "device_choice.h"
 #include "flags.h"
 #include "model_session.h"
@@ -19,6 +21,7 @@ namespace {
 struct InspectCommand {
   std::string model;
   DeviceOptions device;
+  EngineOptions engine;  // as `serve` has them
   bool tensors = false;
   bool config = false;
   bool json = false;
@@ -28,6 +31,11 @@ struct InspectCommand {
 OptionFields inspect_fields(InspectCommand& command) {
   OptionFields f;
   command.device.add_to(f);
+  command.engine.max_batch = 64;
+  OptionFields engine = command.engine.fields();
+  std::erase_if(engine.list(),
+                [](const OptionField& field) { return field.name == "max_waiting"; });
+  f.append(engine);
   f.add("tensors", command.tensors, "list every tensor");
   f.add("config", command.config, "print the configuration as it is read");
   f.add("json", command.json, "print one JSON object");
@@ -110,8 +118,16 @@ nlohmann::json model_json(const Model& model, const Device& device) {
           {"scratch_bytes_512_rows", scratch}};
 }
 
+// What a server with these options would take; the reason where it is refused.
+Result<MemoryPlan> plan_of(const InspectCommand& command,
+                           const Result<std::unique_ptr<Model>>& model, const Device& device) {
+  if (!model) return fail(ErrorCode::kUnsupported, "nothing would run");
+  return plan_memory(command.engine, **model, device, 0);
+}
+
 void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
-                const nlohmann::json& text, const nlohmann::json& model) {
+                const nlohmann::json& text, const nlohmann::json& model,
+                const Result<MemoryPlan>& plan) {
   print_out("{}: {}\n", checkpoint.path(), checkpoint.container());
   print_out("\nstored as      tensors     elements        bytes\n");
   for (const auto& [name, total] : totals(checkpoint)) {
@@ -126,6 +142,9 @@ void print_text(const InspectCommand& command, const Checkpoint& checkpoint,
   };
   print_object("text", text);
   print_object("would run", model);
+  print_out("\n{}",
+            plan ? memory_plan_text(*plan)
+                 : fmt::format("memory\n  refused                  {}\n", plan.error().message));
   if (command.config) print_out("\nconfig\n{}\n", json_text(checkpoint.config(), 2));
   if (!command.tensors) return;
   print_out("\n{:<10} {:<20} name\n", "type", "shape");
@@ -148,6 +167,13 @@ Status check_export(const InspectCommand& command) {
       command.device.kv_type != unset.kv_type) {
     return fail(ErrorCode::kInvalidArgument,
                 "--export runs nothing: leave out --device, --threads and --kv-type");
+  }
+  InspectCommand fresh;
+  inspect_fields(fresh);
+  EngineOptions engine = command.engine;
+  if (options_json(engine.fields()) != options_json(fresh.engine.fields())) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--export runs nothing: leave out what says how much memory would be taken");
   }
   return {};
 }
@@ -185,23 +211,30 @@ Result<int> inspect(const InspectCommand& command) {
     exit_code = 1;
   }
   ASHLAR_ASSIGN(const auto device, open_device(command.device, DeviceNeed::kEngine));
+  CountingDevice counter(*device);
+  const bool counts = device->memory().total_bytes > 0;
+  Device& target = counts ? counter : *device;
   // Without a tokenizer every row of the head counts as decodable.
-  const auto built =
-      build_model(opened ? opened->checkpoint : checkpoint,
-                  opened ? opened->tokenizer->vocab_size() : 0, *device, command.device, 0);
+  const auto built = build_model(
+      opened ? opened->checkpoint : checkpoint, opened ? opened->tokenizer->vocab_size() : 0,
+      target, command.device, command.engine.max_context, {.values = !counts, .observer = {}});
   if (built) {
-    model = model_json(**built, *device);
+    model = model_json(**built, target);
   } else {
     model["refused"] = built.error().message;
     exit_code = 1;
   }
+  const Result<MemoryPlan> plan = plan_of(command, built, target);
+  if (!plan) exit_code = 1;
   if (command.json) {
     nlohmann::json out = checkpoint_json(*checkpoint, command.tensors);
     out["text"] = text;
     out["model"] = model;
+    out["memory"] =
+        plan ? memory_plan_json(*plan) : nlohmann::json{{"refused", plan.error().message}};
     print_out("{}\n", json_text(out, 2));
   } else {
-    print_text(command, *checkpoint, text, model);
+    print_text(command, *checkpoint, text, model, plan);
   }
   return exit_code;
 }

@@ -45,6 +45,27 @@ TEST(Bench, DecodeCountsOnlyStepsWithAllSequences) {
   }
 }
 
+TEST(Bench, StartIsSplitIntoItsParts) {
+  const ProgramResult result = bench(
+      {"start", tiny(), "--json", "--prompt-tokens", "5", "--tokens", "4", "--requests", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  double sum = 0;
+  for (const nlohmann::json& part : report["parts"]) sum += part["seconds"].get<double>();
+  EXPECT_NEAR(sum, report["first_token_seconds"].get<double>(), 1e-6);
+  EXPECT_GT(sum, 0);
+  ASSERT_EQ(report["requests"].size(), 3u);
+  for (const nlohmann::json& request : report["requests"]) {
+    EXPECT_GT(request["first_token_seconds"].get<double>(), 0);
+    EXPECT_GE(request["total_seconds"], request["first_token_seconds"]);
+  }
+  EXPECT_GT(report["memory"]["weights_bytes"].get<int64_t>(), 100'000);
+
+  const ProgramResult one = bench({"start", tiny(), "--requests", "1"});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_NE(one.err.find("requests"), std::string::npos) << one.err;
+}
+
 TEST(Bench, PrefillWritesItsResultToAFile) {
   const TempDir dir;
   const std::string file = (dir.path() / "result.json").string();

@@ -140,6 +140,16 @@ TEST(Inspect, ShowsWhatWouldRunAndWhatIsRefused) {
   EXPECT_EQ(shown["model"]["family"], "gemma3");
   EXPECT_GT(shown["model"]["windowed_layers"], 0);
   EXPECT_FALSE(shown["tensors"].empty());
+  EXPECT_EQ(shown["memory"]["kv_bytes"].get<int64_t>(),
+            shown["memory"]["kv_positions"].get<int64_t>() *
+                shown["model"]["kv_bytes_a_position"].get<int64_t>());
+  EXPECT_EQ(shown["memory"]["kv_positions"], 64 * 512) << "a server has 64 sequences";
+
+  const ProgramResult tight =
+      run({"inspect", tiny("gemma3.gguf"), "--kv-positions", "64", "--max-context", "128"});
+  EXPECT_EQ(tight.exit_code, 1);
+  EXPECT_NE(tight.out.find("kv_positions: 64 is less than max_context 128"), std::string::npos)
+      << tight.out;
 
   const TempDir dir;
   const auto source = source_dir() / "tests/golden/tiny/llama";

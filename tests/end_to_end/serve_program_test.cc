@@ -39,6 +39,7 @@ TEST(ServeProgram, StartsAnswersAndStops) {
     const int64_t port = port_of(program);
     ASSERT_GT(port, 0) << program.seen();
     EXPECT_NE(program.seen().find("\"max_batch\":64"), std::string::npos) << program.seen();
+    EXPECT_NE(program.seen().find("memory of cpu: "), std::string::npos) << program.seen();
     EXPECT_EQ(program.seen().find("hidden"), std::string::npos) << "the key is printed";
     HttpClient client(port);
     client.send(http_request("POST", "/v1/completions", kBody, "Authorization: Bearer hidden\r\n"));

@@ -80,7 +80,8 @@ TEST(SyntheticModel, ExportRefusesByNameWhatItDoesNotDo) {
                         Case{{"--export", folder, "--export", folder}, "one folder"},
                         Case{{"--export", folder, "--tensors"}, "--tensors"},
                         Case{{"--export", folder, "--device", "cpu"}, "--device"},
-                        Case{{"--export", folder, "--threads", "2"}, "--threads"}}) {
+                        Case{{"--export", folder, "--threads", "2"}, "--threads"},
+                        Case{{"--export", folder, "--max-batch", "2"}, "how much memory"}}) {
     std::vector<std::string> arguments = {"inspect", kModel};
     arguments.insert(arguments.end(), c.arguments.begin(), c.arguments.end());
     const ProgramResult result = run(arguments);
