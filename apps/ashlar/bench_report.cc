@@ -43,10 +43,8 @@ json bare_json(const BareRun& bare, double tokens, double read_gb_s) {
   add_times(out, bare.seconds);
   const double middle = median(bare.seconds);
   out["tok_s"] = ratio(tokens, middle);
-  const bool one_step = bare.bytes > 0;
-  out["bytes_per_step"] = one_step ? json(std::llround(bare.bytes)) : json();
-  out["fraction_of_read_bandwidth"] =
-      one_step ? json(ratio(bare.bytes * 1e-9, middle * read_gb_s)) : json();
+  out["bytes_per_step"] = bare.bytes > 0 ? json(std::llround(bare.bytes)) : json();
+  out["fraction_of_read_bandwidth"] = ratio_or_null(bare.bytes * 1e-9, middle * read_gb_s);
   return out;
 }
 
@@ -63,7 +61,7 @@ json decode_json(const DecodeRow& row, double read_gb_s) {
               {"steps", seconds.size()},
               {"output_tok_s", rounded(tok_s)},
               {"bytes_per_step", std::llround(bytes)},
-              {"fraction_of_read_bandwidth", ratio(bytes * 1e-9, middle * read_gb_s)},
+              {"fraction_of_read_bandwidth", ratio_or_null(bytes * 1e-9, middle * read_gb_s)},
               {"engine_over_bare", engine ? ratio_or_null(tok_s, bare_tok_s) : json()},
               {"bare", bare_json(row.bare, sequences, read_gb_s)}};
   add_times(out, seconds);
@@ -132,18 +130,19 @@ json op_json(const OpRow& row, const BenchReport& report) {
          {"fraction_of_limit", ratio_or_null(limit_seconds(bytes, flops, report), line.seconds)},
          {"alone", alone_json(line, report)}});
   }
-  json out = {{"phase", row.phase},
-              {"rows", row.rows},
-              {"context", row.context},
-              {"steps", row.step_seconds.size()},
-              {"step_ms", rounded(step * 1e3)},
-              {"op_calls", calls},
-              {"gaps_ms", rounded((step - inside) * 1e3)},
-              {"gap_us_per_op",
-               rounded((step - inside) * 1e6 / static_cast<double>(std::max<int64_t>(1, calls)))},
-              {"bytes_per_step", std::llround(row.bytes)},
-              {"fraction_of_read_bandwidth", ratio(row.bytes * 1e-9, step * report.read.gb_s)},
-              {"ops", std::move(lines)}};
+  json out = {
+      {"phase", row.phase},
+      {"rows", row.rows},
+      {"context", row.context},
+      {"steps", row.step_seconds.size()},
+      {"step_ms", rounded(step * 1e3)},
+      {"op_calls", calls},
+      {"gaps_ms", rounded((step - inside) * 1e3)},
+      {"gap_us_per_op",
+       rounded((step - inside) * 1e6 / static_cast<double>(std::max<int64_t>(1, calls)))},
+      {"bytes_per_step", std::llround(row.bytes)},
+      {"fraction_of_read_bandwidth", ratio_or_null(row.bytes * 1e-9, step * report.read.gb_s)},
+      {"ops", std::move(lines)}};
   add_times(out, row.step_seconds);
   add_matmuls(out, row.matmul);
   return out;

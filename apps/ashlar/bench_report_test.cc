@@ -195,7 +195,7 @@ TEST(BenchReport, AnEmptyMeasurementIsNoDivisionByZero) {
   report.read = {};
   report.decode.push_back({});
   const nlohmann::json out = bench_json(report)["rows"][0];
-  EXPECT_EQ(out["fraction_of_read_bandwidth"], 0);
+  EXPECT_TRUE(out["fraction_of_read_bandwidth"].is_null());
   EXPECT_EQ(out["step_ms_median"], 0);
   EXPECT_FALSE(bench_text(report).empty());
 }
