@@ -61,16 +61,29 @@ int64_t copies_for(const BareSetup& setup, const BedShape& shape) {
       std::min(divide_up(2 * kDeviceCache, norm_bytes), kCopyBudget / copy_bytes), 1, kMostCopies);
 }
 
-// Whether n calls of a group touch more than the cache: weights and keys differ from call to call,
-// activations from copy to copy.
-bool beyond_cache(const Group& group, const OpCalls& calls, int64_t copies, int64_t cache) {
+// How many calls are recorded, and whether they touch more than the cache.
+struct CallCount {
+  size_t count = 0;
+  bool beyond_cache = false;
+};
+
+// Keys differ from layer to layer and from copy to copy, weights from layer to layer alone, and
+// activations from copy to copy alone.
+CallCount count_calls(const Group& group, const OpCalls& calls, size_t copies, int64_t cache) {
   const std::string_view name = calls[group.calls.front()].name;
-  const bool own_memory = name.find("matmul") != std::string_view::npos || name == "attention";
   int64_t bytes = 0;
   for (const size_t i : group.calls) bytes += calls[i].bytes;
-  if (!own_memory) bytes = calls[group.calls.front()].bytes * copies;
-  if (name == "attention") bytes *= copies;
-  return bytes > 2 * cache;
+  const auto layers = static_cast<int64_t>(group.calls.size());
+  const int64_t each = std::max<int64_t>(1, bytes / layers);
+  int64_t distinct = static_cast<int64_t>(copies);
+  if (name.find("matmul") != std::string_view::npos) distinct = layers;
+  if (name == "attention") distinct = layers * static_cast<int64_t>(copies);
+  const int64_t wanted = std::min(distinct, divide_up(2 * cache + 1, each));
+  const int64_t least = std::max(layers, static_cast<int64_t>(copies));
+  CallCount out;
+  out.count = std::min(kMostCalls, static_cast<size_t>(std::max(wanted, least)));
+  out.beyond_cache = std::min(distinct, static_cast<int64_t>(out.count)) * each > 2 * cache;
+  return out;
 }
 
 Result<AloneTimes> time_alone(const BareSetup& setup, BenchBed& bed, const Copies& copies,
@@ -80,10 +93,14 @@ Result<AloneTimes> time_alone(const BareSetup& setup, BenchBed& bed, const Copie
   for (const auto& all : copies.calls) {
     for (size_t i = 0; i <= last; ++i) run_call(stream, all[i]);
   }
-  const size_t count = std::min(kMostCalls, std::max(group.calls.size(), copies.calls.size()));
+  const size_t layers = group.calls.size();
+  const CallCount chosen =
+      count_calls(group, calls, copies.calls.size(), cache_bytes(setup.device));
   const auto issue = [&] {
-    for (size_t i = 0; i < count; ++i) {
-      run_call(stream, copies.calls[i % copies.calls.size()][group.calls[i % group.calls.size()]]);
+    // Every layer with every copy before a pair comes again.
+    for (size_t i = 0; i < chosen.count; ++i) {
+      const auto& copy = copies.calls[(i / layers + i % layers) % copies.calls.size()];
+      run_call(stream, copy[group.calls[i % layers]]);
     }
   };
   ASHLAR_TRY(stream.synchronize());
@@ -92,11 +109,10 @@ Result<AloneTimes> time_alone(const BareSetup& setup, BenchBed& bed, const Copie
   ASHLAR_ASSIGN(const std::vector<double> first, time_runs(stream, 1, replay));
   ASHLAR_ASSIGN(std::vector<double> seconds,
                 time_runs(stream, runs_for(0.06, first.front(), 5, 60), replay));
-  for (double& value : seconds) value /= static_cast<double>(count);
+  for (double& value : seconds) value /= static_cast<double>(chosen.count);
   AloneTimes times;
   times.seconds = std::move(seconds);
-  times.beyond_cache = beyond_cache(group, calls, static_cast<int64_t>(copies.calls.size()),
-                                    cache_bytes(setup.device));
+  times.beyond_cache = chosen.beyond_cache;
   const auto found =
       find_matmul(setup.matmuls, calls[last].flops, shape.all_rows(), shape.output_rows());
   if (found && calls[last].name.find("matmul") != std::string_view::npos) {
