@@ -89,14 +89,25 @@ std::vector<std::vector<int32_t>> run(Stream& stream, const RandomStep& step, co
   const int64_t rows = static_cast<int64_t>(step.host_tokens.size());
   const int64_t sequences = static_cast<int64_t>(step.slots.size());
   const std::vector<int32_t> unset(static_cast<size_t>(rows), -9);
+  // A row in front of what slots keep: whatever is done for slot -1 shows there.
+  const auto guarded = [&](std::vector<int32_t> values, Shape shape) {
+    const int64_t row = static_cast<int64_t>(values.size()) / kSlots;
+    values.insert(values.begin(), static_cast<size_t>(row), 12345);
+    return place(values, shape);
+  };
+  const TensorView feed = guarded(step.feed, {kSlots + 1});
+  const TensorView lengths = guarded(step.lengths, {kSlots + 1});
+  const TensorView counts = guarded(step.counts, {kSlots + 1, kColumns});
+  const TensorView counted = guarded(step.counted, {kSlots + 1});
+  const TensorView drafts = guarded(step.drafts, {kSlots + 1, kDrafts});
   const ResolveRowsArgs resolve = {.host_tokens = place(step.host_tokens, {rows}),
                                    .row_sequence = place(step.row_sequence, {rows}),
                                    .sequence_starts = place(step.starts_at, {sequences + 1}),
                                    .slots = place(step.slots, {sequences}),
                                    .starts = place(step.starts, {sequences}),
-                                   .feed = place(step.feed, {kSlots}),
-                                   .lengths = place(step.lengths, {kSlots}),
-                                   .drafts = place(step.drafts, {kSlots, kDrafts}),
+                                   .feed = feed.slice_rows(1, kSlots),
+                                   .lengths = lengths.slice_rows(1, kSlots),
+                                   .drafts = drafts.slice_rows(1, kSlots),
                                    .tokens = place(unset, {rows}),
                                    .positions = place(unset, {rows})};
   resolve_rows(stream, resolve);
@@ -111,13 +122,13 @@ std::vector<std::vector<int32_t>> run(Stream& stream, const RandomStep& step, co
       .feed = resolve.feed,
       .lengths = resolve.lengths,
       .drafts = resolve.drafts,
-      .counts = place(step.counts, {kSlots, kColumns}),
-      .counted = place(step.counted, {kSlots}),
+      .counts = counts.slice_rows(1, kSlots),
+      .counted = counted.slice_rows(1, kSlots),
       .accepted = place(std::vector<int32_t>(static_cast<size_t>(sequences), -9), {sequences})};
   accept_tokens(stream, accept);
   std::vector<std::vector<int32_t>> made;
-  for (const TensorView& view : {resolve.tokens, resolve.positions, accept.feed, accept.lengths,
-                                 accept.counts, accept.accepted}) {
+  for (const TensorView& view :
+       {resolve.tokens, resolve.positions, feed, lengths, counts, accept.accepted}) {
     made.push_back(read(view));
   }
   return made;

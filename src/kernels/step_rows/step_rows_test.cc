@@ -79,6 +79,13 @@ TEST(StepRows, TokensAndPositionsComeFromTheSlots) {
 TEST(StepRows, PaddingIsNeitherReadNorWritten) {
   constexpr int32_t kFar = 1'000'000'000;
   Fixture f;
+  // A row in front of what slots keep: whatever is done for slot -1 shows there.
+  f.feed.insert(f.feed.begin(), 79);
+  f.lengths.insert(f.lengths.begin(), 99);
+  f.drafts.insert(f.drafts.begin(), 9);
+  f.counted.insert(f.counted.begin(), 1);
+  f.counts.resize(4 * 10);
+  const auto behind = [](const TensorView& all) { return all.slice_rows(1, 3); };
   f.slots = {-1, 1, -1, -1};
   f.sequence_starts = {0, 2, 4, 5, 5};
   Ints host_tokens = {kFedToken, 4, kFedToken, 6, 7};
@@ -91,14 +98,14 @@ TEST(StepRows, PaddingIsNeitherReadNorWritten) {
                            .sequence_starts = view(f.sequence_starts),
                            .slots = view(f.slots),
                            .starts = view(starts),
-                           .feed = view(f.feed),
-                           .lengths = view(f.lengths),
-                           .drafts = view(f.drafts, 3),
+                           .feed = behind(view(f.feed)),
+                           .lengths = behind(view(f.lengths)),
+                           .drafts = behind(view(f.drafts, 4)),
                            .tokens = view(tokens),
                            .positions = view(positions)});
   EXPECT_EQ(tokens, (Ints{0, 0, 71, 6, 0}));
   EXPECT_EQ(positions, (Ints{0, 0, 20, 21, 0}));
-  EXPECT_EQ(f.lengths, (Ints{10, 20, 30}));
+  EXPECT_EQ(f.lengths, (Ints{99, 10, 20, 30}));
 
   Ints first_output = {kFar, 0, 0, kFar};
   Ints draft_counts = {kFar, 0, 1, kFar};
@@ -111,17 +118,17 @@ TEST(StepRows, PaddingIsNeitherReadNorWritten) {
                             .draft_counts = view(draft_counts),
                             .sampled = view(sampled),
                             .failures = view(failures),
-                            .feed = view(f.feed),
-                            .lengths = view(f.lengths),
-                            .drafts = view(f.drafts, 3),
-                            .counts = view(f.counts, 3),
-                            .counted = view(f.counted),
+                            .feed = behind(view(f.feed)),
+                            .lengths = behind(view(f.lengths)),
+                            .drafts = behind(view(f.drafts, 4)),
+                            .counts = behind(view(f.counts, 4)),
+                            .counted = behind(view(f.counted)),
                             .accepted = view(accepted)});
   EXPECT_EQ(accepted, (Ints{0, 1, 0, 0}));
-  EXPECT_EQ(f.feed, (Ints{70, 9, 72}));
-  EXPECT_EQ(f.lengths, (Ints{10, 22, 30}));
-  EXPECT_EQ(f.counts[1 * 10 + 9], 1);
-  EXPECT_EQ(std::count(f.counts.begin(), f.counts.end(), 0), 29);
+  EXPECT_EQ(f.feed, (Ints{79, 70, 9, 72}));
+  EXPECT_EQ(f.lengths, (Ints{99, 10, 22, 30}));
+  EXPECT_EQ(f.counts[2 * 10 + 9], 1);
+  EXPECT_EQ(std::count(f.counts.begin(), f.counts.end(), 0), 39);
 }
 
 // Chunks of prompts: no output row in the whole step. The last sequence has no rows but a start.
