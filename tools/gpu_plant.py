@@ -180,7 +180,9 @@ def run_program(folder, one, seconds, timed):
     if timed:
         command.append("--gtest_also_run_disabled_tests")
     try:
-        result = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
+        # A sound program has the tests of all plants to do.
+        limit = 3 * seconds if one["sound"] or timed else seconds
+        result = subprocess.run(command, capture_output=True, timeout=limit, check=False)
         status, text = result.returncode, result.stdout
     except subprocess.TimeoutExpired as stopped:
         status, text = None, stopped.stdout or b""
