@@ -4,7 +4,8 @@
 #
 #   tools/gpu_pack.sh [BUILD] [ARCHIVE]     default build/cuda, build/gpu_tests.tar.xz
 #
-# There: mkdir T && tar -C T -xf ARCHIVE (or python3 -m tarfile -e ARCHIVE T); each T/*_cuda_test is run as it is, tools/gpu_sanitize.sh T.
+# There: `python3 -m tarfile -e ARCHIVE T`; each T/*_cuda_test runs as it is, or under
+# tools/gpu_sanitize.sh T.
 set -euo pipefail
 
 build=${1:-build/cuda}
