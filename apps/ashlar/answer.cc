@@ -105,7 +105,8 @@ std::string answer_stats(const ModelSession& session, const Answer& answer) {
       "finished: {}; seed {}\n"
       "{} steps, {} of {} pages free, KV {:.1f} MB, scratch {:.1f} of {:.1f} MB used, weights "
       "{:.1f} MB a "
-      "step ({}), {}\n",
+      "step ({}), {}\n"
+      "{}\n",
       answer.usage.prompt_tokens, answer.first_token_seconds * 1e3,
       prompt / std::max(answer.first_token_seconds, 1e-9), answer.usage.output_tokens,
       decoded > 0 ? decoded / std::max(decode_seconds, 1e-9) : 0.0,
@@ -114,7 +115,7 @@ std::string answer_stats(const ModelSession& session, const Answer& answer) {
       static_cast<double>(stats.workspace_peak_bytes) * 1e-6,
       static_cast<double>(stats.workspace_bytes) * 1e-6,
       static_cast<double>(session.model->info().weight_bytes) * 1e-6,
-      session.model->info().weight_formats, session.device->name());
+      session.model->info().weight_formats, session.device->name(), step_counts_text(stats.ran_as));
 }
 
 }  // namespace ashlar

@@ -97,7 +97,7 @@ Result<ModelSession> start_bench_session(const BenchCommand& command, const Benc
   }
   ModelSession session;
   session.opened = std::make_unique<OpenedModel>(std::move(opened));
-  ASHLAR_ASSIGN(session.device, open_device(command.options.device, DeviceNeed::kOps));
+  ASHLAR_ASSIGN(session.device, open_device(command.options.device));
   const std::vector<int64_t>& contexts = plan.contexts;
   int64_t context = bench_context(command.kind, command.options, plan.counts);
   if (command.kind == BenchKind::kOp) {

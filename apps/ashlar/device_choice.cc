@@ -19,15 +19,7 @@ Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options) {
   return new_cpu_device(static_cast<int>(options.threads));
 }
 
-Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int ordinal,
-                                          DeviceNeed need) {
-  // A build without the backend says how to get it, which comes before what the backend can do.
-  if (has_cuda_backend() && need == DeviceNeed::kEngine) {
-    return fail(ErrorCode::kUnsupported,
-                "--device {}: the CUDA engine is not there yet, only operations run on it; use "
-                "--device cpu",
-                options.device);
-  }
+Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int ordinal) {
   if (has_cuda_backend() && options.threads != 0) {
     return fail(ErrorCode::kInvalidArgument,
                 "--threads: {} changes nothing on a CUDA device; leave it out, or use --device cpu",
@@ -59,18 +51,18 @@ Result<DeviceChoice> parse_device_choice(std::string_view text) {
               "--device: '{}' is none of auto, cpu, cuda and cuda:N (N from 0)", text);
 }
 
-Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options, DeviceNeed need) {
+Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   ASHLAR_ASSIGN(const DeviceChoice choice, parse_device_choice(options.device));
   switch (choice.kind) {
     case DeviceChoice::Kind::kCpu:
       return open_cpu(options);
     case DeviceChoice::Kind::kCuda:
-      return open_cuda(options, choice.ordinal, need);
+      return open_cuda(options, choice.ordinal);
     case DeviceChoice::Kind::kAuto:
       break;
   }
   // --threads asks for the CPU as clearly as --device cpu does.
-  if (has_cuda_backend() && need == DeviceNeed::kOps && options.threads == 0) {
+  if (has_cuda_backend() && options.threads == 0) {
     if (auto device = new_cuda_device(0)) return device;
   }
   return open_cpu(options);

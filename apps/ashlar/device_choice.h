@@ -1,7 +1,4 @@
 // Which device a verb runs on: the one reader of --device.
-//
-// The CUDA backend has no engine yet: operations run there, whole models do not. So auto is the CPU
-// wherever an engine is needed, and a CUDA device asked for by name is refused.
 #ifndef ASHLAR_APPS_DEVICE_CHOICE_H_
 #define ASHLAR_APPS_DEVICE_CHOICE_H_
 
@@ -14,9 +11,6 @@
 
 namespace ashlar {
 
-// What the caller runs there.
-enum class DeviceNeed { kEngine, kOps };
-
 struct DeviceChoice {
   enum class Kind { kAuto, kCpu, kCuda };
   Kind kind = Kind::kAuto;
@@ -26,9 +20,8 @@ struct DeviceChoice {
 // "auto", "cpu", "cuda", "cuda:3".
 Result<DeviceChoice> parse_device_choice(std::string_view text);
 
-// Opens what the options ask for. auto takes CUDA device 0 where there is one that does what is
-// needed, else the CPU.
-Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options, DeviceNeed need);
+// Opens what the options ask for. auto takes CUDA device 0 where there is one, else the CPU.
+Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options);
 
 }  // namespace ashlar
 

@@ -42,54 +42,40 @@ TEST(DeviceChoice, RefusesEverythingElse) {
     ASSERT_FALSE(choice) << text;
     EXPECT_EQ(choice.error().code, ErrorCode::kInvalidArgument);
     EXPECT_NE(choice.error().message.find(fmt::format("--device: '{}'", text)), std::string::npos);
-    EXPECT_FALSE(open_device(options(text), DeviceNeed::kOps)) << text;
+    EXPECT_FALSE(open_device(options(text))) << text;
   }
 }
 
-TEST(DeviceChoice, AnEngineRunsOnTheCpu) {
+// Also where there is a GPU.
+TEST(DeviceChoice, ThreadsMeanTheCpu) {
   for (const char* text : {"auto", "cpu"}) {
-    const auto device = open_device(options(text, 1), DeviceNeed::kEngine);
+    const auto device = open_device(options(text, 1));
     ASSERT_TRUE(device);
     EXPECT_EQ((*device)->backend(), Backend::kCpu);
     EXPECT_EQ((*device)->thread_pool()->threads(), 1);
   }
 }
 
-// Also where there is a CUDA device that could run operations.
-TEST(DeviceChoice, ThreadsMeanTheCpu) {
-  const auto device = open_device(options("auto", 1), DeviceNeed::kOps);
-  ASSERT_TRUE(device);
-  EXPECT_EQ((*device)->backend(), Backend::kCpu);
-}
-
 TEST(DeviceChoice, MoreThreadsThanCoresAreRefused) {
-  const auto device = open_device(options("cpu", usable_cores() + 1), DeviceNeed::kEngine);
+  const auto device = open_device(options("cpu", usable_cores() + 1));
   ASSERT_FALSE(device);
   EXPECT_NE(device.error().message.find("--threads"), std::string::npos);
 }
 
-TEST(DeviceChoice, AnEngineOnCudaIsRefusedByName) {
-  for (const char* text : {"cuda", "cuda:1"}) {
-    const auto device = open_device(options(text), DeviceNeed::kEngine);
-    ASSERT_FALSE(device);
-    EXPECT_EQ(device.error().code, ErrorCode::kUnsupported);
-    EXPECT_NE(device.error().message.find(fmt::format("--device {}", text)), std::string::npos)
-        << device.error().message;
-    const char* reason = has_cuda_backend() ? "the CUDA engine is not there yet"
-                                            : "built without the CUDA backend; `./do build cuda`";
-    EXPECT_NE(device.error().message.find(reason), std::string::npos) << device.error().message;
-  }
-}
-
-TEST(DeviceChoice, OperationsOnACudaDeviceThatIsNotThereAreRefused) {
-  const auto device = open_device(options("cuda:1000"), DeviceNeed::kOps);
+// By its name, with how to get the backend where the build has none.
+TEST(DeviceChoice, ACudaDeviceThatIsNotThereIsRefused) {
+  const auto device = open_device(options("cuda:1000"));
   ASSERT_FALSE(device);
-  EXPECT_NE(device.error().message.find("--device cuda:1000: "), std::string::npos);
+  const std::string& message = device.error().message;
+  EXPECT_NE(message.find("--device cuda:1000: "), std::string::npos) << message;
+  EXPECT_EQ(message.find("built without the CUDA backend; `./do build cuda`") != std::string::npos,
+            !has_cuda_backend())
+      << message;
 }
 
 // A build without the backend says that first: without it no flag of its own matters.
 TEST(DeviceChoice, ThreadsOnACudaDeviceAreRefused) {
-  const auto device = open_device(options("cuda", 1), DeviceNeed::kOps);
+  const auto device = open_device(options("cuda", 1));
   ASSERT_FALSE(device);
   EXPECT_EQ(device.error().message.find("--threads") != std::string::npos, has_cuda_backend());
 }

@@ -210,7 +210,7 @@ Result<int> inspect(const InspectCommand& command) {
     text["refused"] = opened.error().message;
     exit_code = 1;
   }
-  ASHLAR_ASSIGN(const auto device, open_device(command.device, DeviceNeed::kEngine));
+  ASHLAR_ASSIGN(const auto device, open_device(command.device));
   CountingDevice counter(*device);
   const bool counts = device->memory().total_bytes > 0;
   Device& target = counts ? counter : *device;

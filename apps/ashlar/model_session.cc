@@ -100,10 +100,9 @@ Result<std::unique_ptr<Model>> build_model(std::shared_ptr<Checkpoint> checkpoin
                                            const DeviceOptions& options, int64_t context_length,
                                            const LoadWish& load) {
   ModelOptions model_options;
-  // A CUDA device has one type, its default.
-  if (device.backend() == Backend::kCpu) {
-    model_options.kv_type = options.kv_type == "f32" ? DType::kF32 : DType::kF16;
-  }
+  if (options.kv_type == "f16") model_options.kv_type = DType::kF16;
+  if (options.kv_type == "f32") model_options.kv_type = DType::kF32;
+  if (options.kv_type == "bf16") model_options.kv_type = DType::kBF16;
   model_options.context_length = context_length;
   model_options.decodable = decodable;
   model_options.load = load;
@@ -126,7 +125,7 @@ Result<ModelSession> start_session(OpenedModel opened, const RunOptions& options
   ModelSession session;
   PartClock clock;
   session.opened = std::make_unique<OpenedModel>(std::move(opened));
-  ASHLAR_ASSIGN(session.device, open_device(options.device, DeviceNeed::kEngine));
+  ASHLAR_ASSIGN(session.device, open_device(options.device));
   Device& device = *session.device;
   session.times.device_seconds = clock.next();
   const std::shared_ptr<Checkpoint>& checkpoint = session.opened->checkpoint;

@@ -17,7 +17,7 @@ namespace ashlar {
 struct DeviceOptions {
   std::string device = "auto";  // device_choice.h reads it
   int64_t threads = 0;
-  std::string kv_type = "f16";
+  std::string kv_type = "auto";
   void add_to(OptionFields& fields);
 };
 

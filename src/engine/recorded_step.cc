@@ -1,6 +1,9 @@
 // The list of recorded row counts and the choice among them.
 #include "engine/recorded_step.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace ashlar {
@@ -17,6 +20,34 @@ std::string_view direct_reason_name(DirectReason reason) {
       return "more drafts than recorded";
   }
   return "?";
+}
+
+std::string step_counts_text(const StepCounts& counts) {
+  int64_t replayed = 0;
+  int64_t direct = 0;
+  std::vector<std::string> by_size;
+  std::vector<std::string> by_reason;
+  for (const RecordedCount& c : counts.recorded) {
+    replayed += c.steps;
+    const bool drafts = c.rows > c.sequences;
+    if (c.steps > 0) {
+      by_size.push_back(drafts ? fmt::format("{} of {} in {} rows", c.steps, c.sequences, c.rows)
+                               : fmt::format("{} of {}", c.steps, c.sequences));
+    }
+  }
+  for (int i = 0; i < kDirectReasons; ++i) {
+    const int64_t steps = counts.direct[static_cast<size_t>(i)];
+    direct += steps;
+    if (steps > 0) {
+      by_reason.push_back(
+          fmt::format("{} {}", direct_reason_name(static_cast<DirectReason>(i)), steps));
+    }
+  }
+  std::string text = fmt::format("{} steps replayed", replayed);
+  if (!by_size.empty()) text += fmt::format(" (sequences: {})", fmt::join(by_size, ", "));
+  text += fmt::format(", {} direct", direct);
+  if (!by_reason.empty()) text += fmt::format(" ({})", fmt::join(by_reason, ", "));
+  return text;
 }
 
 std::vector<int64_t> recorded_sequences(int64_t max_sequences) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -46,6 +47,9 @@ struct StepCounts {
   std::vector<RecordedCount> recorded;
   std::array<int64_t, kDirectReasons> direct = {};  // by DirectReason
 };
+
+// "19 steps replayed (sequences: 18 of 1, 1 of 2), 4 direct (prompt rows 4)"
+std::string step_counts_text(const StepCounts& counts);
 
 // Numbers of sequences to record for, ascending: each up to 8, then so that padding adds less than
 // a quarter; the last is max_sequences.

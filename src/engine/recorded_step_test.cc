@@ -86,5 +86,14 @@ TEST(ChooseRecording, SaysWhyNoneServes) {
   }
 }
 
+TEST(StepCounts, SayWhatRanAsWhat) {
+  StepCounts counts;
+  EXPECT_EQ(step_counts_text(counts), "0 steps replayed, 0 direct");
+  counts.recorded = {{1, 1, 18}, {2, 2, 0}, {4, 16, 3}};
+  counts.direct[static_cast<size_t>(DirectReason::kPromptRows)] = 4;
+  EXPECT_EQ(step_counts_text(counts),
+            "21 steps replayed (sequences: 18 of 1, 3 of 4 in 16 rows), 4 direct (prompt rows 4)");
+}
+
 }  // namespace
 }  // namespace ashlar

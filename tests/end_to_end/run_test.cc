@@ -32,7 +32,7 @@ TEST(Run, TellsWhatIsWrongWithTheCommandLine) {
       {{"run", "m", "p", "--temprature", "1"}, "--temprature"},
       {{"run", "m", "p", "--temperature", "hot"}, "--temperature: 'hot' is not a number"},
       {{"run", "m", "p", "--top-p", "1.5"}, "--top-p: 1.5 is out of range"},
-      {{"run", "m", "p", "--kv-type", "f8"}, "--kv-type: 'f8' is not one of f16, f32"},
+      {{"run", "m", "p", "--kv-type", "f8"}, "--kv-type: 'f8' is not one of auto, f16, f32, bf16"},
       {{"run", "m", "p", "--seed", "1", "--seed", "2"}, "--seed"},
       {{"run", "m", "p", "--options", "/nowhere/o.json"}, "/nowhere/o.json"},
       {{"run", "m", "p", "--options", "/tmp"}, "/tmp"},
