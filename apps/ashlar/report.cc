@@ -1,5 +1,7 @@
 // How a failure leaves the program: one line on stderr and an exit code.
 // The mapping from error codes to exit codes is here and nowhere else.
+#include <cstdlib>
+
 #include "console.h"
 #include "verbs.h"
 
@@ -18,6 +20,12 @@ int report(const Error& error) {
     default:
       return 1;
   }
+}
+
+void end_at_once(const Error& error) {
+  const int code = report(error);
+  if (const Status written = finish_output(); !written) report(written.error());
+  std::_Exit(code);
 }
 
 }  // namespace ashlar

@@ -126,10 +126,11 @@ Status print_answer(ModelSession& session, RunCommand& command, const Answer& an
 
 Result<Answer> ask(ModelSession& session, RunCommand& command, std::vector<int32_t> prompt) {
   ASHLAR_ASSIGN(Request request, make_request(session, command.options, std::move(prompt)));
-  ASHLAR_ASSIGN(Answer out, answer(session, std::move(request), [&](std::string_view text) {
-                  if (!command.options.json) write_out(text);
-                }));
-  ASHLAR_TRY(print_answer(session, command, out));
+  Result<Answer> out = answer(session, std::move(request), [&](std::string_view text) {
+    if (!command.options.json) write_out(text);
+  });
+  if (!out && out.error().code == ErrorCode::kDevice) end_at_once(out.error());
+  if (out) ASHLAR_TRY(print_answer(session, command, *out));
   return out;
 }
 

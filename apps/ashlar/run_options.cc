@@ -42,7 +42,10 @@ void DeviceOptions::add_to(OptionFields& fields) {
   fields.add("device", device,
              "where the model runs: auto (the best there is), cpu, cuda or cuda:N");
   fields.add("threads", threads, "worker threads of the cpu; 0: one a usable core").range(0, 1024);
-  fields.add("kv_type", kv_type, "element type of cached keys and values; auto: f16 on the CPU, bf16 on a GPU").one_of({"auto", "f16", "f32", "bf16"});
+  fields
+      .add("kv_type", kv_type,
+           "element type of cached keys and values; auto: f16 on the CPU, bf16 on a GPU")
+      .one_of({"auto", "f16", "f32", "bf16"});
 }
 
 RunOptions::RunOptions() {

@@ -135,7 +135,8 @@ Status serve(ServeCommand& command, const Words& words) {
     server->drain();
     server->wait_idle(milliseconds(1000));  // everyone is told
     server->stop();
-    return fail(ErrorCode::kDevice, "the engine failed: {}", failure);
+    close_log();
+    end_at_once({ErrorCode::kDevice, "the engine failed: " + failure});
   }
   stop_gracefully(*server, *engine, options.server);
   return {};

@@ -27,6 +27,10 @@ std::string_view build_commit();  // "dc10de9b2f61"; "unknown" outside a git tre
 // Prints "ashlar: message" to stderr and gives the exit code that fits.
 int report(const Error& error);
 
+// The same for a device that failed, then ends the process without freeing anything: the device may
+// be stuck, and would never give its memory back.
+[[noreturn]] void end_at_once(const Error& error);
+
 }  // namespace ashlar
 
 #endif  // ASHLAR_APPS_VERBS_H_

@@ -62,8 +62,8 @@ bool Int8Rows::recognizes(const TensorGroup& tensors) const {
          tensors.find("weight_scale") != nullptr;
 }
 
-Result<std::unique_ptr<Weight>> Int8Rows::load(std::span<const WeightPart> parts,
-                                               Device& device) const {
+Result<std::unique_ptr<Weight>> Int8Rows::load(std::span<const WeightPart> parts, Device& device,
+                                               WeightLoader* /* the file is read here */) const {
   int64_t outputs = 0;
   for (const WeightPart& part : parts) outputs += part.outputs;
   const int64_t inputs = parts.front().inputs;

@@ -11,8 +11,8 @@ class Int8Rows : public WeightFormat {
  public:
   std::string name() const override { return "int8 rows"; }
   bool recognizes(const TensorGroup& tensors) const override;
-  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts,
-                                       Device& device) const override;
+  Result<std::unique_ptr<Weight>> load(std::span<const WeightPart> parts, Device& device,
+                                       WeightLoader* loader) const override;
 };
 
 extern const Int8Rows int8_rows;
