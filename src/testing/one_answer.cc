@@ -78,7 +78,7 @@ std::vector<Run> make_runs(const OneAnswerOptions& options, int64_t context) {
   base.kv_positions = round_up(context, kPagePositions);
   base.max_batch = 1;
   base.step_rows = 512;
-  base.max_waiting = 1 << 20;
+  base.max_waiting = 100000;
   base.depth = 1;
   base.graphs = "off";
   std::vector<Run> runs = {{"the reference", base, false}};

@@ -20,10 +20,10 @@ TEST(OneAnswer, TinyModels) {
     OneAnswerOptions options;
     options.requests = 12;
     options.longest_prompt = 150;
-    options.longest_answer = 24;
+    options.longest_answer = 70;
     options.crowds = {3, 8};
     options.chunks = {16, 100};
-    options.tight_positions = 256;
+    options.tight_positions = 224;
     const OneAnswerReport report = one_answer(**model, *device, options);
     EXPECT_EQ(report.problem, "") << name;
     EXPECT_EQ(report.answers, 12 * (2 + 2 * 4 + 1));
