@@ -100,9 +100,11 @@ void stop_gracefully(Server& server, EngineThread& engine, const ServerOptions& 
     log_line(LogLevel::kWarning, "cancelling {} requests after drain_timeout_ms",
              server.exchanges());
   }
+  const StepCounts ran_as = engine.stats().ran_as;
   engine.stop();
   server.wait_idle(milliseconds(1000));
   server.stop();
+  log_line(LogLevel::kInfo, "{}", step_counts_text(ran_as));
 }
 
 Status serve(ServeCommand& command, const Words& words) {

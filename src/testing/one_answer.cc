@@ -134,7 +134,66 @@ std::string difference(const Answers& got, const Answers& wanted) {
   return {};
 }
 
+struct Told {
+  std::vector<GeneratedToken> tokens;
+  std::string error;
+};
+
+Result<std::vector<Told>> tell(Engine& engine, const std::vector<Request>& requests, bool crowd) {
+  std::vector<Told> told(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Request r = requests[i];
+    r.on_event = [&told, i](const RequestEvent& e) {
+      told[i].tokens.insert(told[i].tokens.end(), e.tokens.begin(), e.tokens.end());
+      told[i].error = e.error.message;
+    };
+    ASHLAR_TRY(engine.submit(std::move(r)));
+    if (!crowd) ASHLAR_TRY(engine.run_until_idle());
+  }
+  ASHLAR_TRY(engine.run_until_idle());
+  return told;
+}
+
+Result<std::string> find_bad_row_problem(Model& model, Device& device, int32_t bad_token) {
+  constexpr size_t kBad = 3;
+  std::vector<Request> requests =
+      make_requests(model.info(), {.requests = 8, .longest_prompt = 90});
+  for (Request& r : requests) {
+    std::replace(r.prompt.begin(), r.prompt.end(), bad_token, bad_token + 1);
+    r.sampling.logit_bias = {{bad_token, -1000.0f}};
+  }
+  EngineOptions options;
+  options.max_context = 256;
+  options.kv_positions = 320;
+  options.step_rows = 64;
+  options.graphs = "on";
+  ASHLAR_ASSIGN(const auto solo, Engine::create(model, device, {}, options));
+  ASHLAR_ASSIGN(const std::vector<Told> wanted, tell(*solo, requests, false));
+  requests[kBad].prompt.resize(40, 5);
+  requests[kBad].prompt[20] = bad_token;
+  ASHLAR_ASSIGN(const auto engine, Engine::create(model, device, {}, options));
+  for (int round = 0; round < 2; ++round) {
+    ASHLAR_ASSIGN(const std::vector<Told> told, tell(*engine, requests, true));
+    for (size_t i = 0; i < told.size(); ++i) {
+      if (i != kBad) {
+        if (!told[i].error.empty()) return fmt::format("request {}: {}", i, told[i].error);
+        if (told[i].tokens != wanted[i].tokens) return fmt::format("request {} differs", i);
+        continue;
+      }
+      const bool named = told[i].error.find("not finite") != std::string::npos &&
+                         told[i].error.find("is in layers.0") != std::string::npos;
+      if (!named) return fmt::format("the bad request says '{}'", told[i].error);
+    }
+  }
+  return std::string();
+}
+
 }  // namespace
+
+std::string bad_row_problem(Model& model, Device& device, int32_t bad_token) {
+  const Result<std::string> problem = find_bad_row_problem(model, device, bad_token);
+  return problem ? *problem : problem.error().message;
+}
 
 OneAnswerReport one_answer(Model& model, Device& device, const OneAnswerOptions& options) {
   OneAnswerReport report;

@@ -40,6 +40,11 @@ struct OneAnswerReport {
 
 OneAnswerReport one_answer(Model& model, Device& device, const OneAnswerOptions& options);
 
+// Requests of which one has a token whose embedding is not a number (write_random_model), twice
+// over, in recorded steps and with few pages: that one must fail, name the layer, and leave nothing
+// behind; the others must answer as they do alone. "" or what went wrong.
+std::string bad_row_problem(Model& model, Device& device, int32_t bad_token);
+
 }  // namespace ashlar
 
 #endif  // ASHLAR_TESTING_ONE_ANSWER_H_

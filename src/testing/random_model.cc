@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "base/check.h"
 #include "tensor/dtype.h"
 #include "testing/random.h"
 #include "testing/safetensors_writer.h"
@@ -17,11 +20,15 @@ namespace {
 
 class ModelWriter {
  public:
-  ModelWriter(const RandomModel& model, float noise) : model_(model), noise_(noise) {}
+  ModelWriter(const RandomModel& model, float noise, int32_t bad_token)
+      : model_(model), noise_(noise), bad_token_(bad_token) {
+    CHECK(bad_token < 0 || (!model.tied && noise == 0.0f));
+  }
 
   std::vector<std::byte> build() {
     const bool gemma = model_.model_type == "gemma3_text";
-    matrix("model.embed_tokens", model_.vocabulary, model_.hidden, model_.tied && !gemma ? 4 : 1);
+    matrix("model.embed_tokens", model_.vocabulary, model_.hidden, model_.tied && !gemma ? 4 : 1,
+           false, bad_token_);
     for (int64_t i = 0; i < model_.layers; ++i) layer(fmt::format("model.layers.{}.", i), gemma);
     norm("model.norm", model_.hidden, gemma ? 0.0f : 1.0f);
     if (!model_.tied) matrix("lm_head", model_.vocabulary, model_.hidden, 4);
@@ -55,7 +62,7 @@ class ModelWriter {
 
   // Uniform numbers of this deviation are those up to sqrt(3) times it.
   void matrix(const std::string& name, int64_t rows, int64_t columns, float scale = 1.0f,
-              bool bias = false) {
+              bool bias = false, int32_t bad_row = -1) {
     const float most = scale * std::sqrt(3.0f / static_cast<float>(columns));
     const std::vector<float> values = random_floats(++seed_, rows * columns, most);
     Random noise(1000 + seed_);
@@ -64,6 +71,10 @@ class ModelWriter {
     for (const float value : values) {
       rounded.push_back(to_bf16(value));
       disturbed.push_back(to_float(rounded.back()) * (1.0f + noise.symmetric(noise_)));
+    }
+    if (bad_row >= 0) {
+      std::fill_n(rounded.begin() + bad_row * columns, columns,
+                  to_bf16(std::numeric_limits<float>::quiet_NaN()));
     }
     const int64_t shape[] = {rows, columns};
     if (noise_ == 0.0f) {
@@ -84,6 +95,7 @@ class ModelWriter {
 
   const RandomModel& model_;
   float noise_;
+  int32_t bad_token_;
   uint64_t seed_ = 0;
   SafetensorsWriter writer_;
 };
@@ -119,10 +131,11 @@ const std::vector<RandomModel>& random_models() {
   return models;
 }
 
-std::string write_random_model(const TempDir& folder, const RandomModel& model, float noise) {
+std::string write_random_model(const TempDir& folder, const RandomModel& model, float noise,
+                               int32_t bad_token) {
   const std::string name = noise == 0.0f ? model.name : model.name + ".noise";
   folder.write(name + "/config.json", config_of(model));
-  folder.write(name + "/model.safetensors", ModelWriter(model, noise).build());
+  folder.write(name + "/model.safetensors", ModelWriter(model, noise, bad_token).build());
   return (folder.path() / name).string();
 }
 

@@ -26,8 +26,11 @@ struct RandomModel {
 // One for each family at least, one for each head size at least.
 const std::vector<RandomModel>& random_models();
 
-// Writes the model into folder/NAME and returns its path. Matrices are bf16, or f32 with noise.
-std::string write_random_model(const TempDir& folder, const RandomModel& model, float noise = 0.0f);
+// Writes the model into folder/NAME and returns its path. Matrices are bf16, or f32 with noise. The
+// embedding of bad_token is not a number; -1: of none. Not with a tied head, where it would reach
+// every logit.
+std::string write_random_model(const TempDir& folder, const RandomModel& model, float noise = 0.0f,
+                               int32_t bad_token = -1);
 
 }  // namespace ashlar
 

@@ -75,6 +75,14 @@ TEST(OneAnswerCuda, StormsOnRandomModels) {
   }
 }
 
+TEST(OneAnswerCuda, ARowThatIsNotFiniteFailsAlone) {
+  ASHLAR_NEEDS_CUDA();
+  const TempDir folder;
+  const auto model = load(write_random_model(folder, random_models().front(), 0.0f, 7));
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(bad_row_problem(*model, cuda_device(), 7), "");
+}
+
 // The widths of an 8B, some of its layers; contexts from 1 to 16k.
 TEST(OneAnswerCuda, ShapesOfAnEightB) {
   ASHLAR_NEEDS_CUDA();

@@ -5,6 +5,7 @@
 #include "models/model.h"
 #include "testing/one_answer.h"
 #include "testing/paths.h"
+#include "testing/random_model.h"
 
 namespace ashlar {
 namespace {
@@ -30,6 +31,17 @@ TEST(OneAnswer, TinyModels) {
     EXPECT_GT(report.replayed, 100);
     EXPECT_GT(report.preemptions, 0) << "the pages were not tight";
   }
+}
+
+TEST(OneAnswer, ARowThatIsNotFiniteFailsAlone) {
+  const TempDir folder;
+  const std::string path = write_random_model(folder, random_models().front(), 0.0f, 7);
+  const auto checkpoint = Checkpoint::open(path, HubPaths{});
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto device = new_cpu_device(2);
+  const auto model = load_model(*checkpoint, *device, {});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(bad_row_problem(**model, *device, 7), "");
 }
 
 }  // namespace
