@@ -62,37 +62,13 @@ int64_t random_seed() {
 
 }  // namespace
 
-OptionFields EngineOptions::fields() {
-  constexpr double kMany = 1e12;
-  OptionFields f;
-  f.add("max_context", max_context,
-        "positions that a sequence may have; 0: what the model was made for")
-      .range(0, kMany);
-  f.add("kv_positions", kv_positions,
-        "positions that all sequences may have together; 0: from the memory")
-      .range(0, kMany);
-  f.add("memory_fraction", memory_fraction,
-        "share of the device's memory that weights, KV and all else may take together; 0: 0.9 on a "
-        "GPU, and on the CPU a third of the memory for KV")
-      .range(0, 1);
-  f.add("max_batch", max_batch, "sequences that run at once").range(1, 4096);
-  f.add("step_rows", step_rows, "rows of a step; a longer prompt is computed in several steps")
-      .range(1, 65536);
-  f.add("max_waiting", max_waiting, "answers that may wait for their turn; more are refused")
-      .range(1, 1e6);
-  f.add("depth", depth, "steps in flight; 2 plans a step while the one before runs").range(1, 2);
-  f.add("graphs", graphs,
-        "record decode steps at start and replay them; auto: on a GPU, where that is faster")
-      .one_of({"auto", "on", "off"});
-  return f;
-}
-
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, EngineText text,
-                                               const EngineOptions& options, Speculator* speculator,
+                                               const EngineOptions& wished, Speculator* speculator,
                                                const MemoryPlan* plan_before) {
+  const EngineOptions options = options_on(device.backend(), wished);
   const int64_t drafts = speculator != nullptr ? speculator->drafts() : 0;
   ASHLAR_TRY(check_options(options, drafts));
   const int64_t most = model.info().most_sequences;
@@ -104,7 +80,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, Eng
   Result<MemoryPlan> plan =
       plan_before != nullptr ? *plan_before : plan_memory(options, model, device, drafts);
   if (!plan) return tl::unexpected<Error>(plan.error());
-  EngineOptions effective = planned_options(options, *plan);
+  const EngineOptions effective = planned_options(options, *plan);
 
   SchedulerOptions scheduling;
   scheduling.pages = static_cast<int32_t>(effective.kv_positions / kPagePositions);
@@ -113,9 +89,6 @@ Result<std::unique_ptr<Engine>> Engine::create(Model& model, Device& device, Eng
   scheduling.max_context = effective.max_context;
   scheduling.depth = effective.depth;
   scheduling.clear_pages = true;
-  if (effective.graphs == "auto") {
-    effective.graphs = device.backend() == Backend::kCuda ? "on" : "off";
-  }
   auto state = std::make_unique<State>(model, std::move(text), effective, *plan, scheduling);
   state->drafts = drafts;
 

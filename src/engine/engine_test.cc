@@ -220,6 +220,22 @@ TEST(Engine, RefusesByName) {
             "max_context: 500 is more than the 400 positions of the model");
 }
 
+TEST(EngineOptions, WhatIsLeftOpenDependsOnTheBackend) {
+  const EngineOptions cpu = options_on(Backend::kCpu, {});
+  const EngineOptions gpu = options_on(Backend::kCuda, {});
+  EXPECT_EQ(cpu.step_rows, 512);
+  EXPECT_EQ(gpu.step_rows, 2048);
+  EXPECT_EQ(cpu.graphs, "off");
+  EXPECT_EQ(gpu.graphs, "on");
+  EngineOptions wished;
+  wished.max_batch = 4096;
+  EXPECT_EQ(options_on(Backend::kCuda, wished).step_rows, 4096) << "a row for each sequence";
+  wished.step_rows = 7;
+  wished.graphs = "off";
+  EXPECT_EQ(options_on(Backend::kCuda, wished).step_rows, 7);
+  EXPECT_EQ(options_on(Backend::kCuda, wished).graphs, "off");
+}
+
 TEST(Engine, AnAnswerThatFillsTheContextEndsWithLength) {
   Request r;
   r.prompt = prompt_of(60, 0);

@@ -21,8 +21,9 @@ int64_t output_rows(const EngineOptions& options, int64_t drafts) {
 
 }  // namespace
 
-RunnerBytes runner_bytes(const EngineOptions& options, const Model& model, Backend backend,
+RunnerBytes runner_bytes(const EngineOptions& wished, const Model& model, Backend backend,
                          int64_t drafts) {
+  const EngineOptions options = options_on(backend, wished);
   const int64_t slots = options.max_batch;
   const int64_t outputs = output_rows(options, drafts);
   const int64_t context =
@@ -49,8 +50,9 @@ int64_t recordings_of(const EngineOptions& options, int64_t drafts) {
   return 2 * row_counts * (drafts > 0 ? 2 : 1);
 }
 
-MemorySizes memory_sizes(const EngineOptions& options, const Model& model, Backend backend,
+MemorySizes memory_sizes(const EngineOptions& wished, const Model& model, Backend backend,
                          int64_t drafts) {
+  const EngineOptions options = options_on(backend, wished);
   MemorySizes sizes;
   sizes.model_context = model.info().context_length;
   for (const PagedState& state : model.state_needs().paged) {
