@@ -33,8 +33,8 @@ struct RunnerOptions {
   int64_t max_context = 0;
   int64_t depth = 1;
   bool recorded = false;  // decode steps are recorded; tokens are then chosen by operations
-  // A step that takes longer has got stuck: 5 s, and more for many rows.
-  std::chrono::milliseconds patience{5000};
+  // A step that takes longer has got stuck; steps of many rows get more. Noticed within 5 s.
+  std::chrono::milliseconds patience{4500};
 };
 
 class DeviceRunner : public Runner {

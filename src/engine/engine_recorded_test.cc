@@ -170,7 +170,8 @@ TEST(EngineRecorded, AStepThatHangsIsNoticed) {
   const auto begin = std::chrono::steady_clock::now();
   const auto more = (*engine)->step();
   ASSERT_FALSE(more);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
   EXPECT_NE(more.error().message.find("step 0 (10 rows) has not ended on late cpu"),
             std::string::npos)
       << more.error().message;

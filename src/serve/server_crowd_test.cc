@@ -90,7 +90,7 @@ std::string storm_body(Random& random, int64_t i) {
 TEST(ServerCrowd, SurvivorsOfAStormGetWhatTheyWouldGetAlone) {
   constexpr int64_t kClients = 64;
   TestServerOptions options;
-  options.engine.max_batch = 24;      // so some wait
+  options.engine.max_batch = 24;          // so some wait
   options.engine.kv_positions = 32 * 16;  // and some are preempted
   TestServer server(options);
   Random random(2026);
