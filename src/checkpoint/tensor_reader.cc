@@ -71,11 +71,13 @@ Status TensorReader::read(const StoredTensor& tensor, size_t offset, std::span<s
     if (count > 0) {
       done += static_cast<size_t>(count);
     } else if (count == 0) {
+      // What is asked for may begin beyond the end.
+      struct stat now = {};
+      const size_t end = ::fstat(fd_, &now) == 0 ? static_cast<size_t>(now.st_size) : begin + done;
       return fail(ErrorCode::kIo,
                   "{}: tensor {} needs {} bytes from byte {} on, but the file ends at {}; it has "
                   "become shorter since it was opened: fetch it again",
-                  tensor.file, quote_name(tensor.name), out.size() - done, begin + done,
-                  begin + done);
+                  tensor.file, quote_name(tensor.name), out.size() - done, begin + done, end);
     } else if (errno != EINTR) {
       return fail(ErrorCode::kIo, "{}: cannot read {} bytes of tensor {} from byte {} on: {}",
                   tensor.file, out.size() - done, quote_name(tensor.name), begin + done,

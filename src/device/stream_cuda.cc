@@ -106,7 +106,10 @@ class CudaEvent : public Event {
   bool done() override {
     if (event_ == nullptr || state_->failed()) return true;
     const cudaError_t error = cudaEventQuery(event_);
-    if (error == cudaErrorNotReady) return false;
+    if (error == cudaErrorNotReady) {
+      cudaGetLastError();  // it is no error
+      return false;
+    }
     if (error != cudaSuccess) state_->keep_found_by("cudaEventQuery", error);
     return true;
   }

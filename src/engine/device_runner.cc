@@ -33,6 +33,11 @@ Result<std::unique_ptr<DeviceRunner>> DeviceRunner::create(Model& model, Device&
   return runner;
 }
 
+DeviceRunner::~DeviceRunner() {
+  if (stuck_ || stream_ == nullptr) return;
+  if (stream_->synchronize()) return;  // a failure has been told, or nobody is left to tell
+}
+
 Status DeviceRunner::allocate_pages() {
   for (const Model::PagedShape& shape : model_.paged_shapes()) {
     const Shape pages{options_.pages, 2 * shape.heads, kPagePositions, shape.head_size};
@@ -146,6 +151,7 @@ void DeviceRunner::issue_sample(const StepViews& views, const StepShape& shape) 
 }
 
 void DeviceRunner::forward(const StepPlan& plan) {
+  CHECK_LT(static_cast<int64_t>(submitted_.size()), options_.depth);  // else its image is in use
   for (const PageCopy& copy : plan.page_copies) copy_page(copy.from, copy.to);
   for (PageId page : plan.page_clears) clear_page(page);
   check_lengths(plan);
@@ -194,6 +200,7 @@ Status DeviceRunner::finish(Submitted& step) {
   while (!step.event->done()) {
     const Clock::duration waited = Clock::now() - begin;
     if (waited > patience) {
+      stuck_ = true;
       return fail(ErrorCode::kDevice,
                   "step {} ({} rows) has not ended on {} after {:.1f} s: the device is stuck",
                   step.step, step.rows, device_.name(),
@@ -209,6 +216,7 @@ Result<StepResult> DeviceRunner::wait() {
   Submitted step = std::move(submitted_.front());
   submitted_.pop_front();
   ASHLAR_TRY(finish(step));
+  if (failure_) return tl::unexpected<Error>(*failure_);
   StepResult result;
   result.step = step.step;
   result.rows = sampler_->results(step.output, step.set);

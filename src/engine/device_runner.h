@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
@@ -43,6 +45,8 @@ class DeviceRunner : public Runner {
   static Result<std::unique_ptr<DeviceRunner>> create(Model& model, Device& device,
                                                       const RunnerOptions& options,
                                                       Speculator* speculator);
+  // Waits for what is in flight, unless the device is stuck.
+  ~DeviceRunner() override;
 
   void set_slot(int32_t slot, const SlotSetup& setup) override;
   void forward(const StepPlan& plan) override;
@@ -101,6 +105,8 @@ class DeviceRunner : public Runner {
   StepCounts counts_;
   Current current_;
   std::deque<Submitted> submitted_;
+  std::optional<Error> failure_;  // found by another wait than that of its step
+  bool stuck_ = false;
 };
 
 }  // namespace ashlar

@@ -33,7 +33,11 @@ std::string DeviceRunner::explain(const SequenceRows& row) {
     const size_t bytes = static_cast<size_t>(value.shape().count()) * dtype_bytes(value.dtype());
     std::vector<std::byte> host(bytes);
     device_.copy(*stream_, host.data(), value.data(), bytes);
-    if (!stream_->synchronize()) return;
+    // A failure may be of a step in flight: whoever waits for that is told.
+    if (const Status waited = stream_->synchronize(); !waited) {
+      if (!failure_) failure_ = waited.error();
+      return;
+    }
     const bool sound = value.dtype() == DType::kF32    ? all_finite<float>(host)
                        : value.dtype() == DType::kBF16 ? all_finite<BF16>(host)
                                                        : true;

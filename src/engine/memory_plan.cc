@@ -27,17 +27,18 @@ class Planner {
  public:
   Planner(const EngineOptions& options, const MemorySizes& sizes, const MemoryRoom& room)
       : options_(options), sizes_(sizes), room_(room) {
-    const bool of_all = on_gpu() || options.memory_fraction > 0;
     fraction_ = options.memory_fraction > 0 ? options.memory_fraction : kDefaultFraction;
     fixed_ = room.used_bytes + sizes.weights_bytes + sizes.state_bytes + sizes.workspace_bytes +
              sizes.runner.total() + sizes.recordings_bytes;
-    left_ = of_all ? share(room.total_bytes, fraction_) - fixed_ : room.total_bytes / 3;
+    left_ = of_all() ? share(room.total_bytes, fraction_) - fixed_ : room.total_bytes / 3;
   }
 
   Result<MemoryPlan> plan();
 
  private:
   bool on_gpu() const { return room_.backend == Backend::kCuda; }
+  // Whether a share of the memory is the limit: always on a GPU, on the CPU when asked for.
+  bool of_all() const { return on_gpu() || options_.memory_fraction > 0; }
   int64_t page_bytes() const { return sizes_.all_page_bytes(); }
   int64_t kv_bytes(int64_t positions) const;
   int64_t affordable(int64_t bytes) const;  // positions
@@ -72,7 +73,7 @@ int64_t Planner::affordable(int64_t bytes) const {
 }
 
 std::string Planner::left_text() const {
-  if (!on_gpu()) return fmt::format("{} may be used", gb(std::max<int64_t>(left_, 0)));
+  if (!of_all()) return fmt::format("{} may be used", gb(std::max<int64_t>(left_, 0)));
   return fmt::format(
       "memory_fraction {} of {} on {} leaves {} (weights take {}, buffers {}, the driver and other "
       "programs {})",
@@ -112,11 +113,14 @@ Result<int64_t> Planner::derived_positions(int64_t context) const {
   const int64_t positions = std::min(pages, affordable(left_));
   const int64_t least = options_.max_context != 0 ? round_up(context, kPagePositions) : 1;
   if (positions >= least) return positions;
+  // Allocation units that affordable() gave up may hold it after all.
+  const int64_t exactly = round_up(least, kPagePositions);
+  if (kv_bytes(exactly) <= left_) return exactly;
   const int64_t possible = affordable(left_);
   const std::string lower = possible > 0 && options_.max_context != 0
                                 ? fmt::format("lower max_context to {}", possible)
                                 : std::string();
-  const std::string other = on_gpu() ? remedy(kv_bytes(round_up(least, kPagePositions)))
+  const std::string other = of_all() ? remedy(kv_bytes(round_up(least, kPagePositions)))
                                      : std::string("set kv_positions");
   return fail(ErrorCode::kResourceExhausted,
               "a context of {} positions needs {} of KV, but {}; {}{}{}", least,
@@ -130,7 +134,7 @@ Result<int64_t> Planner::asked_positions() const {
                 options_.kv_positions, options_.max_context);
   }
   const int64_t positions = round_up(options_.kv_positions, kPagePositions);
-  if (on_gpu()) {
+  if (of_all()) {
     const int64_t most = affordable(left_);
     if (positions <= most || kv_bytes(positions) <= left_) return positions;
     return fail(ErrorCode::kResourceExhausted,

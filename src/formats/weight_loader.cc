@@ -84,6 +84,7 @@ class Load {
   std::atomic<int64_t> reading_ns_ = 0;
   Buffer host_;
   Buffer staging_;
+  Buffer generated_;
   std::vector<Slot> slots_;
   std::deque<size_t> with_device_;  // slots, oldest first
   std::vector<std::unique_ptr<PieceReader>> readers_;
@@ -99,7 +100,7 @@ void Load::clear_tiles(std::span<const LoadJob> jobs) {
 }
 
 Status Load::generate(std::span<const LoadJob> jobs) {
-  Buffer staging;  // one is enough: the stream does everything in order
+  Buffer& staging = generated_;  // one is enough: the stream does everything in order
   for (const LoadJob& job : jobs) {
     const int64_t rows = job.source.rows.rows;
     const bool staged = job.target.rows.empty();

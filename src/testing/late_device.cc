@@ -1,7 +1,10 @@
 // The queue of a LateDevice, its one stream and its events.
 #include "testing/late_device.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,47 @@ class LateEvent : public Event {
 };
 
 namespace {
+
+// Memory of late devices, that of allocate_host() included, as long as it is allocated. Of the
+// process, since a Buffer's way to free itself has no other context.
+class KnownMemory {
+ public:
+  Result<Buffer> allocate(size_t bytes) {
+    const size_t rounded = (bytes + 127) / 64 * 64;
+    void* data = std::aligned_alloc(64, rounded);
+    if (data == nullptr) return ashlar::fail(ErrorCode::kResourceExhausted, "out of memory");
+    const std::lock_guard lock(mutex_);
+    sizes_[static_cast<const std::byte*>(data)] = bytes;
+    return Buffer(data, bytes, free_known);
+  }
+  bool has(const void* data) {
+    const std::lock_guard lock(mutex_);
+    const auto* byte = static_cast<const std::byte*>(data);
+    auto it = sizes_.upper_bound(byte);
+    if (it == sizes_.begin()) return false;
+    --it;
+    return byte < it->first + it->second;
+  }
+
+ private:
+  static void free_known(void* data, size_t);
+
+  std::mutex mutex_;
+  std::map<const std::byte*, size_t> sizes_;  // by first byte
+};
+
+KnownMemory& known_memory() {
+  static KnownMemory memory;
+  return memory;
+}
+
+void KnownMemory::free_known(void* data, size_t) {
+  {
+    const std::lock_guard lock(known_memory().mutex_);
+    known_memory().sizes_.erase(static_cast<const std::byte*>(data));
+  }
+  std::free(data);
+}
 
 class LateRecording : public Recording {
  public:
@@ -85,31 +129,19 @@ void LateDevice::run_until(int64_t count) {
   }
 }
 
-Result<Buffer> LateDevice::allocate(size_t bytes) {
-  ASHLAR_ASSIGN(Buffer buffer, cpu_->allocate(bytes));
-  known_[static_cast<const std::byte*>(buffer.data())] = bytes;
-  return buffer;
-}
+Result<Buffer> LateDevice::allocate(size_t bytes) { return known_memory().allocate(bytes); }
 
 Result<Buffer> LateDevice::allocate_host(size_t bytes) { return allocate(bytes); }
 
 std::unique_ptr<Stream> LateDevice::new_stream() { return std::make_unique<LateStream>(*this); }
 
-bool LateDevice::knows(const void* data) const {
-  const auto* byte = static_cast<const std::byte*>(data);
-  auto it = known_.upper_bound(byte);
-  if (it == known_.begin()) return false;
-  --it;
-  return byte < it->first + it->second;
-}
-
 void LateDevice::copy(Stream& stream, void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   LateStream& late = static_cast<LateStream&>(stream);
-  if (!knows(to)) {  // ordinary host memory is filled when the call returns
+  if (!known_memory().has(to)) {  // ordinary host memory is filled when the call returns
     CHECK(late.synchronize());
     std::memcpy(to, from, bytes);
-  } else if (knows(from)) {
+  } else if (known_memory().has(from)) {
     late.issue([to, from, bytes](Stream&) { std::memcpy(to, from, bytes); });
   } else {
     const auto* begin = static_cast<const std::byte*>(from);

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -41,7 +40,6 @@ class LateDevice : public Device {
   friend class LateStream;
   friend class LateEvent;
 
-  bool knows(const void* data) const;  // device memory or host memory of allocate_host()
   void run_until(int64_t count);
 
   std::unique_ptr<Device> cpu_;
@@ -50,7 +48,6 @@ class LateDevice : public Device {
   int64_t issued_ = 0;
   int64_t ran_ = 0;
   bool hangs_ = false;
-  std::map<const std::byte*, size_t> known_;  // by first byte
 };
 
 }  // namespace ashlar
